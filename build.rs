@@ -25,9 +25,32 @@ fn write_tables() -> Result<(), Box<dyn Error>> {
     let measured = layout::Table::parse(&text).map_err(|error| format!("{LAYOUTS}: {error}"))?;
     let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
     // With no tables the library still builds; it refuses to run a job on a machine whose layouts nobody has measured.
-    let tables = layout::for_arch(&arch, &measured).unwrap_or_else(|| measured.without_versions());
+    let mut tables =
+        layout::for_arch(&arch, &measured).unwrap_or_else(|| measured.without_versions());
+    add_source_tree(&mut tables)?;
     let out = Path::new(&env::var("OUT_DIR")?).join("tables.rs");
-    fs::write(&out, layout::rust_source(&measured, &tables)?)
-        .map_err(|error| format!("{}: {error}", out.display()))?;
+    let source = layout::rust_source(&measured, &tables)?;
+    fs::write(&out, source).map_err(|error| format!("{}: {error}", out.display()))?;
+    Ok(())
+}
+
+#[cfg(not(feature = "fio-src"))]
+fn add_source_tree(_: &mut layout::Table) -> Result<(), Box<dyn Error>> {
+    Ok(())
+}
+
+/// Adds the layout of the tree that FIO_SRC names, behind all others: the engine prefers the last that fits.
+#[cfg(feature = "fio-src")]
+fn add_source_tree(tables: &mut layout::Table) -> Result<(), Box<dyn Error>> {
+    const WRAPPER: &str = "wrapper.h";
+    println!("cargo::rerun-if-env-changed=FIO_SRC");
+    println!("cargo::rerun-if-changed={WRAPPER}");
+    let tree = env::var_os("FIO_SRC")
+        .filter(|tree| !tree.is_empty())
+        .ok_or("the feature fio-src needs FIO_SRC: set it to the folder of a configured fio source tree")?;
+    let tree = Path::new(&tree);
+    println!("cargo::rerun-if-changed={}", tree.display());
+    let column = layout::extract(tables, Path::new(WRAPPER), tree)?;
+    tables.push_column(&layout::tree_version(tree)?, column);
     Ok(())
 }

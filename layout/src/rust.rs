@@ -31,10 +31,11 @@ pub fn rust_source(types: &Table, tables: &Table) -> Result<String, String> {
 
 fn write_types(out: &mut String, types: &Table) -> fmt::Result {
     for (group, type_name, _) in GROUPS {
-        writeln!(
-            out,
-            "/// Byte offsets in fio's `struct {group}`.\n{DERIVES}pub struct {type_name} {{"
-        )?;
+        let what = match group {
+            "const" => "Values of fio's macros and enumerators.".to_owned(),
+            _ => format!("Bytes from the start of fio's `struct {group}`."),
+        };
+        writeln!(out, "/// {what}\n{DERIVES}pub struct {type_name} {{")?;
         for row in rows_of(types, group) {
             let kind = if is_optional(row) {
                 "Option<usize>"
@@ -45,10 +46,12 @@ fn write_types(out: &mut String, types: &Table) -> fmt::Result {
         }
         writeln!(out, "}}")?;
     }
+    writeln!(out, "/// One layout of fio.\n{DERIVES}pub struct Table {{")?;
     writeln!(
         out,
-        "/// One layout of fio.\n{DERIVES}pub struct Table {{\n    /// As `fio --version` says, without «fio-»; `head` for the development head.\n    pub version: &'static str,"
+        "    /// As `fio --version` says, without «fio-»; `head` for the development head."
     )?;
+    writeln!(out, "    pub version: &'static str,")?;
     for (_, type_name, member) in GROUPS {
         writeln!(out, "    pub {member}: {type_name},")?;
     }

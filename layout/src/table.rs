@@ -75,20 +75,34 @@ impl Table {
     /// # Panics
     /// Where `column` is not as long as the table has rows.
     pub fn set_column(&mut self, version: &str, column: Column) {
+        match self.versions.iter().position(|known| known == version) {
+            None => self.push_column(version, column),
+            Some(index) => {
+                assert_eq!(
+                    column.len(),
+                    self.rows.len(),
+                    "a column has one value a row"
+                );
+                for (row, value) in self.rows.iter_mut().zip(column) {
+                    row.values[index] = value;
+                }
+            }
+        }
+    }
+
+    /// Puts a column behind the newest, also where there is one of that version already.
+    ///
+    /// # Panics
+    /// Where `column` is not as long as the table has rows.
+    pub fn push_column(&mut self, version: &str, column: Column) {
         assert_eq!(
             column.len(),
             self.rows.len(),
             "a column has one value a row"
         );
-        let known = self.versions.iter().position(|known| known == version);
-        if known.is_none() {
-            self.versions.push(version.to_owned());
-        }
+        self.versions.push(version.to_owned());
         for (row, value) in self.rows.iter_mut().zip(column) {
-            match known {
-                Some(index) => row.values[index] = value,
-                None => row.values.push(value),
-            }
+            row.values.push(value);
         }
     }
 }

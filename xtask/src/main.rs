@@ -1,1 +1,42 @@
-fn main() {}
+//! `cargo xtask …`: what the project needs beside a compiler, one word each.
+
+mod layouts;
+
+use std::{
+    env,
+    error::Error,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+  layouts add VERSION TREE   read fio's layout from a configured source tree (needs libclang) into that version's column";
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Outcome {
+    let root = workspace();
+    match words {
+        ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// The workspace's root, where `target/` and the tables are.
+fn workspace() -> PathBuf {
+    let own = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    own.parent().map_or_else(|| own.clone(), Path::to_owned)
+}
