@@ -1,0 +1,99 @@
+//! The boundary between the engine and whoever moves the bytes: submit, commit, reap, cancel.
+
+use std::os::fd::RawFd;
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+/// Which way an operation moves bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    Read,
+    Write,
+}
+
+/// One transfer between a file and memory. It is owned by whoever has it: the engine until [`Transport::submit`], the transport until it
+/// hands the result back.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation<T> {
+    /// The engine's name for it, handed back with the result.
+    pub tag: T,
+    pub transfer: Transfer,
+    /// Open for as long as the operation lives.
+    pub fd: RawFd,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// Host memory that nobody else touches while the operation lives.
+    pub buffer: Buffer,
+}
+
+/// Host memory that an operation owns for as long as it lives, whichever thread has the operation. Only the kernel and the vendors' call
+/// tables reach the bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Buffer {
+    address: usize,
+    length: usize,
+}
+
+impl Buffer {
+    #[inline]
+    pub fn new(bytes: NonNull<[u8]>) -> Self {
+        Self { address: bytes.cast::<u8>().as_ptr().expose_provenance(), length: bytes.len() }
+    }
+
+    /// The first byte, for a call table.
+    #[inline]
+    pub fn start(self) -> *mut u8 {
+        ptr::with_exposed_provenance_mut(self.address)
+    }
+
+    /// How many bytes there are.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.length
+    }
+}
+
+/// What became of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes moved, from the start of the buffer; less than asked for at the end of a file or before an error.
+    pub bytes: usize,
+    /// The errno that ended it with nothing moved, or 0.
+    pub errno: i32,
+}
+
+/// What [`Transport::submit`] did with an operation.
+#[derive(Debug, Clone, Copy)]
+pub enum Submitted {
+    /// It has ended.
+    Done(Moved),
+    /// It is the transport's until [`Transport::reap`] hands its tag back.
+    InFlight,
+    /// There is no room for it now; it was not taken.
+    Busy,
+}
+
+/// Who moves the bytes of one job. Used from the job's own thread.
+pub trait Transport<T> {
+    /// Whether [`Transport::submit`] always answers [`Submitted::Done`].
+    fn is_synchronous(&self) -> bool;
+
+    /// Takes one operation.
+    fn submit(&mut self, operation: Operation<T>) -> Submitted;
+
+    /// Starts the operations that submit() only collected. The error is an errno.
+    fn commit(&mut self) -> Result<(), i32> {
+        Ok(())
+    }
+
+    /// Operations taken and not handed back yet.
+    fn in_flight(&self) -> usize {
+        0
+    }
+
+    /// Waits until `min` operations have ended, or `timeout` has passed, and hands at most `max` of them to `done`. The error is an errno.
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32>;
+
+    /// Ends what is in flight, as far as it can be ended; afterwards no buffer is touched any more.
+    fn cancel(&mut self) {}
+}

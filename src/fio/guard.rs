@@ -1,0 +1,40 @@
+//! No panic crosses into fio: it ends here as one line on fio's log.
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use super::log;
+
+thread_local! {
+    /// Where the last panic of this thread happened and what it said; the hook keeps it off standard error.
+    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps this library's panics quiet until [`catch`] reports them. The hook is the library's own: it has its own copy of std.
+pub(super) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        panic::set_hook(Box::new(|info| LAST.with(|last| *last.borrow_mut() = info.to_string().replace('\n', " "))));
+    });
+}
+
+/// Runs `body`; a panic in it becomes a line that names the hook, and `None`.
+#[inline]
+pub(super) fn catch<T>(hook: &str, body: impl FnOnce() -> T) -> Option<T> {
+    // A hook that panicked has failed its job for good: what it left half done is only dropped.
+    match panic::catch_unwind(AssertUnwindSafe(body)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            report(hook);
+            std::mem::forget(payload); // its drop could panic again
+            None
+        }
+    }
+}
+
+#[cold]
+fn report(hook: &str) {
+    let what = LAST.with(|last| last.take());
+    log::line(&format!("internal error in the {hook} hook: {what}; this is a bug in libgpuio, please report it with the job file"));
+}

@@ -1,0 +1,279 @@
+//! fio's hooks: what it calls, turned into calls of an [`Engine`]. Every hook is a door that no panic passes.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+use super::layout::{self, tables::ThreadData};
+use super::ops::Entry;
+use super::options::OptionSpec;
+use super::symbols::{self, Symbols};
+use super::thread::{self, Job};
+use super::unit::{IoUnit, Outcome, UnitId};
+use super::{guard, log};
+
+const COMPLETED: c_int = 0;
+const QUEUED: c_int = 1;
+const BUSY: c_int = 2;
+
+/// `FIO_SYNCFS` of 3.42 and later; no earlier fio has a flag at this bit.
+const FLAG_SYNCFS: c_int = 1 << 22;
+/// `FIO_ASYNCIO_SYNC_TRIM`: a trim completes in queue(), so its issue time is taken before the call.
+const FLAG_SYNC_TRIM: c_int = 1 << 14;
+
+/// The engine's flags. Whether queue() completes what it is given depends on the job, not on the engine: see post_init.
+pub(super) fn flags() -> c_int {
+    FLAG_SYNC_TRIM | FLAG_SYNCFS
+}
+
+/// Why a job cannot run.
+#[derive(Debug)]
+pub struct Refusal {
+    /// What fio reports as the job's error.
+    pub errno: i32,
+    /// The line for the user: what was given, what is allowed, what to do.
+    pub line: String,
+}
+
+/// What became of an I/O unit in queue().
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    Done(Outcome),
+    /// The unit is the engine's until reap() hands it back.
+    InFlight,
+    /// No room: fio reaps and tries again.
+    Busy,
+}
+
+/// An operation that ended after its queue() had returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    pub unit: UnitId,
+    pub outcome: Outcome,
+}
+
+/// One job of an I/O engine. A value lives from fio's init hook to its cleanup hook, in the job's own thread or process.
+pub trait Engine: Sized + 'static {
+    const OPTIONS: &'static [OptionSpec];
+
+    /// The names under which the library can be loaded.
+    fn entries() -> &'static [Entry];
+
+    /// Makes the job ready, or says why it cannot run. Whatever was made is gone again on an error.
+    fn start(job: &Job) -> Result<Self, Refusal>;
+
+    /// Whether queue() answers every transfer with its result.
+    fn is_synchronous(&self) -> bool;
+
+    /// Host memory of `bytes` bytes for the buffers of all I/O units, zeroed, valid until [`Engine::free`].
+    fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal>;
+    fn free(&mut self);
+
+    fn queue(&mut self, unit: &IoUnit) -> Queued;
+
+    /// Starts what queue() only collected. The error is an errno.
+    fn commit(&mut self) -> Result<(), i32>;
+
+    /// Waits until `min` operations have ended, or `timeout` has passed, and appends at most `max` of them to `done`.
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), i32>;
+}
+
+/// What hangs at the job's `io_ops_data`.
+struct Cell<E> {
+    engine: E,
+    /// What the last getevents() found, for event() to fetch one by one.
+    done: Vec<Done>,
+    /// iomem_alloc() failed.
+    without_memory: bool,
+}
+
+/// The cell of a job, or `None` for one that never came up.
+///
+/// # Safety
+/// `td` is a live job, and no other reference to its cell exists: fio calls the hooks of a job from one thread at a time.
+#[inline]
+unsafe fn cell<'a, E>(td: *mut c_void) -> Option<&'a mut Cell<E>> {
+    let at = layout::thread()?;
+    // SAFETY: the field is inside the job; it holds null or what init() has put there.
+    unsafe { td.byte_add(at.io_ops_data).cast::<*mut Cell<E>>().read().as_mut() }
+}
+
+pub(super) unsafe extern "C" fn init<E: Engine>(td: *mut c_void) -> c_int {
+    guard::install();
+    let started = guard::catch("init", || {
+        // SAFETY: fio passes the job that starts, in its own thread.
+        unsafe { start::<E>(td) }
+    });
+    match started {
+        Some(Ok(())) => 0,
+        Some(Err(refusal)) => {
+            log::line(&refusal.line);
+            refusal.errno
+        }
+        None => libc::EIO,
+    }
+}
+
+/// # Safety
+/// `td` is the live job whose init hook is running.
+unsafe fn start<E: Engine>(td: *mut c_void) -> Result<(), Refusal> {
+    let no = |line| Refusal { errno: libc::ENOTSUP, line };
+    let fio = symbols::fio().ok_or_else(|| no("this process is not fio".to_owned()))?;
+    let (at, note) = layout::confirm_thread(td as usize, fio, E::entries()).map_err(no)?;
+    let entry = layout::loaded_as(td as usize + at.io_ops, E::entries());
+    let loaded_as = entry.and_then(|e| e.name.to_str().ok()).unwrap_or_default();
+    // SAFETY: the layout was confirmed for this job just now, which includes the mark in its options struct.
+    let job = unsafe { Job::new::<E>(td, at, loaded_as, fio) };
+    if let Some(note) = note.filter(|_| job.subjob == 0) {
+        log::line(&note);
+    }
+    let cell = Box::new(Cell { engine: E::start(&job)?, done: Vec::new(), without_memory: false });
+    // SAFETY: the field is inside the job and the engine's to write.
+    unsafe { td.byte_add(at.io_ops_data).cast::<*mut Cell<E>>().write(Box::into_raw(cell)) };
+    Ok(())
+}
+
+pub(super) unsafe extern "C" fn io_u_init<E: Engine>(_td: *mut c_void, io_u: *mut c_void) -> c_int {
+    let confirmed = guard::catch("io_u_init", || {
+        symbols::fio().map_or(Ok(()), |fio| layout::confirm_unit(io_u as usize, fio)).inspect_err(|line| log::line(line))
+    });
+    if matches!(confirmed, Some(Ok(()))) { 0 } else { libc::ENOTSUP }
+}
+
+pub(super) unsafe extern "C" fn iomem_alloc<E: Engine>(td: *mut c_void, bytes: usize) -> c_int {
+    let allocated = guard::catch("iomem_alloc", || {
+        // SAFETY: fio passes the job, in its own thread, after init.
+        let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
+        match cell.engine.allocate(bytes) {
+            Ok(memory) => {
+                // SAFETY: the field is inside the job; fio expects the hook to set it.
+                unsafe { td.byte_add(at.orig_buffer).cast::<*mut u8>().write(memory.as_ptr()) };
+                0
+            }
+            Err(refusal) => {
+                cell.without_memory = true;
+                log::line(&refusal.line);
+                refusal.errno
+            }
+        }
+    });
+    allocated.unwrap_or(libc::EIO)
+}
+
+pub(super) unsafe extern "C" fn iomem_free<E: Engine>(td: *mut c_void) {
+    guard::catch("iomem_free", || {
+        // SAFETY: as in iomem_alloc; a job that never came up has no cell.
+        if let Some(cell) = unsafe { cell::<E>(td) } {
+            cell.engine.free();
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
+    let ready = guard::catch("post_init", || {
+        // SAFETY: fio passes the job, in its own thread, after init.
+        let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
+        if cell.without_memory {
+            return libc::ENOMEM; // up to 3.33 fio goes on where iomem_alloc() failed, and would crash
+        }
+        if cell.engine.is_synchronous() {
+            // SAFETY: the job's layout was confirmed; `flags` is at 28 in every version's ops table.
+            unsafe {
+                let ops = td.byte_add(at.io_ops).cast::<*const c_void>().read();
+                thread::mark_synchronous(td, at, ops.byte_add(28).cast::<u32>().read());
+            }
+        }
+        0
+    });
+    ready.unwrap_or(libc::EIO)
+}
+
+pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
+    // SAFETY: fio passes a live job that came up and one of its units.
+    let Some((cell, mut unit, fio)) = (unsafe { open::<E>(td, io_u) }) else { return -libc::EIO };
+    match guard::catch("queue", || cell.engine.queue(&unit)).unwrap_or(Queued::Done(Outcome::failed(libc::EIO))) {
+        Queued::Done(outcome) => {
+            unit.complete(outcome);
+            // SAFETY: the job is live. With a commit hook defined fio leaves this count to the engine.
+            unsafe {
+                (fio.io_u_mark_submit)(td, 1);
+                (fio.io_u_mark_complete)(td, 1);
+            }
+            COMPLETED
+        }
+        Queued::InFlight => QUEUED,
+        Queued::Busy => BUSY,
+    }
+}
+
+/// The parts that queue() and event() work with; `None` only where fio would call them for a job that never came up.
+///
+/// # Safety
+/// `td` is a live job and `io_u` one of its live units, during a hook in the job's own thread.
+#[inline]
+unsafe fn open<'a, E>(td: *mut c_void, io_u: *mut c_void) -> Option<(&'a mut Cell<E>, IoUnit<'a>, &'static Symbols)> {
+    let (fio, layout) = (symbols::fio()?, layout::unit()?);
+    // SAFETY: as promised by the caller; `layout` is only set once confirmed.
+    unsafe { Some((cell::<E>(td)?, IoUnit::new(td, NonNull::new(io_u)?, fio, layout), fio)) }
+}
+
+pub(super) unsafe extern "C" fn commit<E: Engine>(td: *mut c_void) -> c_int {
+    let committed = guard::catch("commit", || {
+        // SAFETY: fio passes the job, in its own thread.
+        unsafe { cell::<E>(td) }.map_or(Ok(()), |cell| cell.engine.commit())
+    });
+    match committed {
+        Some(Ok(())) => 0,
+        Some(Err(errno)) => -errno,
+        None => -libc::EIO,
+    }
+}
+
+pub(super) unsafe extern "C" fn getevents<E: Engine>(td: *mut c_void, min: c_uint, max: c_uint, timeout: *const libc::timespec) -> c_int {
+    // SAFETY: fio passes the job, in its own thread.
+    let Some(cell) = (unsafe { cell::<E>(td) }) else { return -libc::EIO };
+    // SAFETY: null, or a timespec that lives through the call.
+    let timeout = unsafe { timeout.as_ref() }.map(|t| Duration::new(t.tv_sec as u64, t.tv_nsec as u32));
+    cell.done.clear();
+    let reaped = guard::catch("getevents", || cell.engine.reap(min as usize, max as usize, timeout, &mut cell.done));
+    match reaped {
+        Some(Ok(())) => cell.done.len() as c_int,
+        Some(Err(errno)) => -errno,
+        None => -libc::EIO,
+    }
+}
+
+pub(super) unsafe extern "C" fn event<E: Engine>(td: *mut c_void, index: c_int) -> *mut c_void {
+    // SAFETY: fio passes the job, in its own thread, after a getevents() that found more than `index` operations.
+    let done = unsafe { cell::<E>(td) }.and_then(|cell| cell.done.get(index as usize).copied());
+    let Some(done) = done else { return ptr::null_mut() };
+    let io_u = done.unit.as_ptr();
+    // SAFETY: the unit was the engine's since queue() answered QUEUED, and fio keeps it alive until it gets it back here.
+    if let Some((_, mut unit, _)) = unsafe { open::<E>(td, io_u) } {
+        unit.complete(done.outcome);
+    }
+    io_u
+}
+
+pub(super) unsafe extern "C" fn cleanup<E: Engine>(td: *mut c_void) {
+    guard::catch("cleanup", || {
+        let Some(ThreadData { io_ops_data, .. }) = layout::thread() else { return };
+        // SAFETY: the field is inside the job; it holds null or the box that init() has put there, which nothing uses any more.
+        unsafe {
+            let data = td.byte_add(*io_ops_data).cast::<*mut Cell<E>>();
+            let cell = data.replace(ptr::null_mut());
+            if !cell.is_null() {
+                drop(Box::from_raw(cell));
+            }
+        }
+    });
+}
+
+/// The line for a job on zones.
+pub const ZONED: &str = "zonemode=zbd is not supported: use zonemode=none or strided, or one of fio's own engines for zoned devices";
+
+/// fio asks only a job on zones, before it has done anything.
+pub(super) unsafe extern "C" fn get_zoned_model(_td: *mut c_void, _file: *mut c_void, _model: *mut c_void) -> c_int {
+    log::line(ZONED);
+    -libc::ENOTSUP
+}

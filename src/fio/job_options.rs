@@ -1,0 +1,57 @@
+//! fio's own job options, read through the table in which the running fio describes them (`fio_options`: name and offset of each).
+//!
+//! That table is exported by every version and `struct fio_option` never changed, so an option is found by its name in any fio.
+
+use std::ffi::{c_uint, c_void};
+
+use super::symbols::Symbols;
+use super::{options::FIO_OPTION_BYTES, peek};
+
+/// More options than any fio has (FIO_MAX_OPTS is 512).
+const MOST: usize = 1024;
+/// Offset of the first target of an option in `struct fio_option` (`off1`), unchanged from 3.16 on.
+const OFF1: usize = 28;
+
+/// Where the running fio keeps each job option in its `struct thread_options`.
+pub(super) struct Directory {
+    table: usize,
+}
+
+impl Directory {
+    pub fn of(fio: &Symbols) -> Self {
+        Self { table: fio.fio_options as usize }
+    }
+
+    /// The byte offset of option `name` in `struct thread_options`.
+    pub fn offset(&self, name: &str) -> Option<usize> {
+        (0..MOST)
+            .map(|n| self.table + n * FIO_OPTION_BYTES)
+            .map_while(|entry| Some((entry, peek::word(entry).filter(|&at| at != 0)?)))
+            .find_map(|(entry, at)| (peek::text(at, 64)? == name).then(|| peek::int(entry + OFF1).and_then(|n| usize::try_from(n).ok()))?)
+    }
+}
+
+/// The options of one job, at the `thread_options` that its `thread_data` holds.
+pub struct JobOptions {
+    directory: Directory,
+    fio: &'static Symbols,
+    base: usize,
+}
+
+impl JobOptions {
+    pub(super) fn new(fio: &'static Symbols, base: usize) -> Self {
+        Self { directory: Directory::of(fio), fio, base }
+    }
+
+    /// The value of an option that fio keeps as an `int`; `None` where this fio has no such option.
+    pub fn int(&self, name: &str) -> Option<i32> {
+        peek::int(self.base + self.directory.offset(name)?)
+    }
+
+    /// Whether the job (or its `[global]`) names the option.
+    pub fn is_set(&self, name: &str) -> bool {
+        let Some(offset) = self.directory.offset(name) else { return false };
+        // SAFETY: `base` is the live thread_options of a job; the offset is one that fio itself gave for an option of it.
+        unsafe { (self.fio.option_is_set)(self.base as *const c_void, offset as c_uint) != 0 }
+    }
+}

@@ -1,0 +1,23 @@
+//! The host program: the only place that knows an offset or a symbol of fio.
+//!
+//! `lib` hands fio's entry points in here and names the engine; `engine` implements [`Engine`] and sees fio through [`Job`], [`IoUnit`]
+//! and [`File`]. Nothing in here knows the engine or a vendor.
+
+mod guard;
+mod hooks;
+mod job_options;
+mod layout;
+mod log;
+mod ops;
+mod options;
+mod peek;
+mod symbols;
+mod thread;
+mod unit;
+
+pub use hooks::{Done, Engine, Queued, Refusal, ZONED};
+pub use log::line;
+pub use ops::{Entry, OpsTable, fill};
+pub use options::{OptionSpec, OptionValues};
+pub use thread::Job;
+pub use unit::{Direction, IoUnit, Outcome, UnitId};

@@ -1,0 +1,81 @@
+//! One job (`struct thread_data`) as the engine sees it when it starts.
+
+use std::ffi::c_void;
+
+use super::hooks::Engine;
+use super::job_options::JobOptions;
+use super::layout::tables::ThreadData;
+use super::options::OptionValues;
+use super::symbols::Symbols;
+
+/// `FIO_SYNCIO`: queue() completes what it is given. Bit 0 in every version.
+const SYNCIO: u64 = 1;
+/// `FIO_RAWIO`: fio itself sets it in the engine's flags for direct=1, for all later jobs.
+const RAWIO: u64 = 2;
+
+/// A job during its init hook.
+pub struct Job {
+    /// The name under which the library was loaded: `gpuio`, `libcufile` or `libhipfile`.
+    pub loaded_as: &'static str,
+    /// Which of the jobs that `numjobs` made of one section, counted from 0.
+    pub subjob: u32,
+    /// The options of this library.
+    pub options: OptionValues,
+    /// fio's own options.
+    pub fio: JobOptions,
+}
+
+impl Job {
+    /// # Safety
+    /// `td` is the live job whose init hook is running, `at` was confirmed for it, and its options struct was made by fio from the table
+    /// built for `E`.
+    pub(super) unsafe fn new<E: Engine>(td: *mut c_void, at: &ThreadData, loaded_as: &'static str, fio: &'static Symbols) -> Self {
+        // SAFETY: `at` was confirmed for this job; both fields are inside it and aligned as C has them.
+        let (eo, subjob) =
+            unsafe { (td.byte_add(at.eo).cast::<*const c_void>().read(), td.byte_add(at.subjob_number).cast::<u32>().read()) };
+        // SAFETY: as promised by the caller.
+        let options = unsafe { OptionValues::copy::<E>(eo) };
+        Self { loaded_as, subjob, options, fio: JobOptions::new(fio, td as usize + at.o) }
+    }
+}
+
+/// Tells fio that this job's queue() completes what it is given, so that it stamps the issue time before the call and counts no submission
+/// latency. The flags of a job are its own copy of the engine's, shifted by an amount that differs between versions; it is found by
+/// comparing the two. Returns false, and changes nothing, where no single shift fits.
+///
+/// # Safety
+/// `td` is a live job whose layout is `at`; `ops_flags` are the flags in its engine's table now.
+pub(super) unsafe fn mark_synchronous(td: *mut c_void, at: &ThreadData, ops_flags: u32) -> bool {
+    // SAFETY: `flags` is a word inside the job, written only by the job's own thread once it runs.
+    let flags = unsafe { &mut *td.byte_add(at.flags).cast::<u64>() };
+    match shift(*flags, ops_flags) {
+        Some(shift) => {
+            *flags |= SYNCIO << shift;
+            true
+        }
+        None => false,
+    }
+}
+
+/// The only shift at which the upper part of a job's flags are the engine's.
+fn shift(flags: u64, ops_flags: u32) -> Option<u32> {
+    let engine = u64::from(ops_flags) & !RAWIO;
+    let mut fitting = (16..=30).filter(|&s| engine != 0 && (flags >> s) & !RAWIO == engine);
+    let found = fitting.next()?;
+    fitting.next().is_none().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shift_is_found_whatever_fio_has_set_below_it() {
+        let ops = 0x40_4000; // two flags, neither of them RAWIO
+        for s in [17, 18, 19] {
+            assert_eq!(shift((u64::from(ops) << s) | 0x11010, ops), Some(s));
+            assert_eq!(shift((u64::from(ops) << s) | (RAWIO << s) | 0x11010, ops), Some(s));
+        }
+        assert_eq!(shift(0x11010, ops), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! One I/O unit (`struct io_u`) and its file (`struct fio_file`), as the engine sees them.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+
+use super::layout;
+use super::symbols::Symbols;
+
+/// What fio asks of an I/O unit (`enum fio_ddir`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Read,
+    Write,
+    Trim,
+    /// fsync, fdatasync, sync_file_range or syncfs; which, fio's own call knows.
+    Sync,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// An errno, or 0.
+    pub error: i32,
+    /// Bytes that were asked for and not moved.
+    pub left: usize,
+}
+
+impl Outcome {
+    pub const DONE: Self = Self { error: 0, left: 0 };
+
+    pub const fn failed(error: i32) -> Self {
+        Self { error, left: 0 }
+    }
+}
+
+/// The name of an I/O unit while the engine holds it: what `queue` got and `event` gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UnitId(NonNull<c_void>);
+
+// SAFETY: the id is only a name; what it points to is reached through an IoUnit, which stays in its hook.
+unsafe impl Send for UnitId {}
+
+impl UnitId {
+    pub(super) fn as_ptr(self) -> *mut c_void {
+        self.0.as_ptr()
+    }
+
+    /// A name for tests that have no fio.
+    #[cfg(test)]
+    pub fn numbered(n: usize) -> Self {
+        Self(NonNull::without_provenance(std::num::NonZero::new(n).expect("ids start at 1")))
+    }
+}
+
+/// An I/O unit during a hook.
+pub struct IoUnit<'hook> {
+    td: *mut c_void,
+    at: NonNull<c_void>,
+    fio: &'static Symbols,
+    layout: &'static layout::tables::IoU,
+    hook: PhantomData<&'hook ()>,
+}
+
+impl IoUnit<'_> {
+    /// # Safety
+    /// `io_u` is the live unit that fio passed to a hook running now, for the job `td`, and `layout` was confirmed for it.
+    #[inline]
+    pub(super) unsafe fn new(td: *mut c_void, io_u: NonNull<c_void>, fio: &'static Symbols, layout: &'static layout::tables::IoU) -> Self {
+        Self { td, at: io_u, fio, layout, hook: PhantomData }
+    }
+
+    #[inline]
+    fn read<T: Copy>(&self, offset: usize) -> T {
+        // SAFETY: the unit is live during the hook and the layout confirmed (see new); fields are aligned as C has them.
+        unsafe { self.at.as_ptr().byte_add(offset).cast::<T>().read() }
+    }
+
+    #[inline]
+    pub fn id(&self) -> UnitId {
+        UnitId(self.at)
+    }
+
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        match self.read::<u32>(self.layout.ddir) {
+            0 => Direction::Read,
+            1 => Direction::Write,
+            2 => Direction::Trim,
+            _ => Direction::Sync,
+        }
+    }
+
+    /// Where in the file, in bytes.
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        self.read(self.layout.offset)
+    }
+
+    /// How many bytes; for a trim too.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.read(self.layout.xfer_buflen)
+    }
+
+    /// fio's buffer for the transfer: host memory that fio leaves alone until the unit completes.
+    #[inline]
+    pub fn buffer(&self) -> NonNull<[u8]> {
+        let start = NonNull::new(self.read::<*mut u8>(self.layout.xfer_buf)).unwrap_or(NonNull::dangling());
+        NonNull::slice_from_raw_parts(start, self.length())
+    }
+
+    #[inline]
+    pub fn file(&self) -> File<'_> {
+        // SAFETY: fio has set the unit's file before it queues it, and keeps it until the unit is put back.
+        unsafe { File::new(self.read(self.layout.file)) }
+    }
+
+    /// Does what fio's own file engines do for a sync of any kind.
+    pub fn sync(&self) -> Outcome {
+        self.call(self.fio.do_io_u_sync)
+    }
+
+    /// Discards the range: a block device's as fio's own engines do, a file's by punching a hole, which fio's own engines cannot.
+    pub fn trim(&self) -> Outcome {
+        let file = self.file();
+        if !file.is_regular() {
+            return self.call(self.fio.do_io_u_trim);
+        }
+        let (offset, length) = (self.offset() as libc::off64_t, self.length() as libc::off64_t);
+        // SAFETY: a system call on a descriptor, without memory.
+        let punched = unsafe { libc::fallocate64(file.fd(), libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, length) };
+        match punched {
+            0 => Outcome::DONE,
+            _ => Outcome::failed(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+
+    fn call(&self, function: unsafe extern "C" fn(*mut c_void, *mut c_void) -> i32) -> Outcome {
+        // SAFETY: the job and its unit are live during the hook; the function is fio's, and notes an error in the unit itself.
+        unsafe { function(self.td, self.at.as_ptr()) };
+        Outcome::failed(self.read::<u32>(self.layout.error) as i32)
+    }
+
+    /// Writes how the unit ended to where fio looks for it.
+    #[inline]
+    pub(super) fn complete(&mut self, outcome: Outcome) {
+        // SAFETY: as for read(); these two fields are the engine's to write.
+        unsafe {
+            self.at.as_ptr().byte_add(self.layout.error).cast::<u32>().write(outcome.error as u32);
+            self.at.as_ptr().byte_add(self.layout.resid).cast::<u64>().write(outcome.left as u64);
+        }
+    }
+}
+
+/// A file during a hook. The fields used here lie at the same place in every version from 3.16 on.
+pub struct File<'hook> {
+    at: *const c_void,
+    hook: PhantomData<&'hook ()>,
+}
+
+impl File<'_> {
+    const FILETYPE: usize = 16;
+    const FD: usize = 20;
+    const NAME: usize = 40;
+    const TYPE_FILE: i32 = 1;
+
+    /// # Safety
+    /// `at` is a live `struct fio_file` for as long as the value is used.
+    unsafe fn new(at: *const c_void) -> Self {
+        Self { at, hook: PhantomData }
+    }
+
+    #[inline]
+    fn read<T: Copy>(&self, offset: usize) -> T {
+        // SAFETY: the file is live (see new) and larger than any offset used here.
+        unsafe { self.at.byte_add(offset).cast::<T>().read() }
+    }
+
+    #[inline]
+    pub fn fd(&self) -> RawFd {
+        self.read(Self::FD)
+    }
+
+    pub fn is_regular(&self) -> bool {
+        self.read::<i32>(Self::FILETYPE) == Self::TYPE_FILE
+    }
+
+    pub fn name(&self) -> String {
+        let name = self.read::<*const c_char>(Self::NAME);
+        // SAFETY: file_name is a NUL-terminated text that lives as long as the file.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+}
