@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::transport::{Moved, Operation, Submitted, Transfer, Transport};
+use crate::faults;
 
 /// One blocking call for each operation, as fio's psync.
 pub struct Posix;
@@ -26,7 +27,8 @@ fn run<T>(operation: &Operation<T>) -> Moved {
     let wanted = operation.buffer.len();
     let mut moved = 0;
     while moved < wanted {
-        match sys::call(operation, moved) {
+        let called = faults::errno().map_or_else(|| sys::call(operation, moved), Err);
+        match called {
             Ok(0) => break,
             Ok(bytes) => moved += bytes,
             Err(libc::EINTR) => {}
@@ -41,11 +43,12 @@ fn run<T>(operation: &Operation<T>) -> Moved {
 /// The call table.
 mod sys {
     use super::{Operation, Transfer};
+    use crate::faults;
 
     /// One pread or pwrite of what is left after `skip` bytes. Bytes moved, or an errno.
     #[inline]
     pub fn call<T>(operation: &Operation<T>, skip: usize) -> Result<usize, i32> {
-        let left = operation.buffer.len() - skip;
+        let left = faults::cap(operation.buffer.len() - skip);
         let offset = (operation.offset + skip as u64) as i64;
         // SAFETY: the buffer belongs to the operation, which is borrowed here (see Operation); `skip` is within it.
         let moved = unsafe {

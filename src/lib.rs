@@ -2,6 +2,7 @@
 
 mod common;
 mod engine;
+mod faults;
 mod fio;
 mod host;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::common::memory::HostMemory;
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
+use crate::faults;
 use crate::fio::{self, Direction, Done, Entry, IoUnit, OptionSpec, Outcome, Queued, Refusal, UnitId};
 use options::Options;
 
@@ -32,6 +33,7 @@ impl fio::Engine for Job {
     }
 
     fn start(job: &fio::Job) -> Result<Self, Refusal> {
+        faults::strike("init");
         let refuse = |line| Refusal { errno: libc::EINVAL, line };
         check_fio_options(job).map_err(refuse)?;
         let options = Options::parse(&job.options).map_err(refuse)?;
@@ -48,7 +50,9 @@ impl fio::Engine for Job {
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal> {
-        let memory = HostMemory::new(bytes).map_err(|error| Refusal {
+        faults::strike("iomem_alloc");
+        let wanted = if faults::allocation_fails() { usize::MAX } else { bytes };
+        let memory = HostMemory::new(wanted).map_err(|error| Refusal {
             errno: libc::ENOMEM,
             line: format!("no memory for the I/O buffers: {bytes} bytes were asked for ({error}); lower iodepth or the block size"),
         })?;
@@ -61,6 +65,7 @@ impl fio::Engine for Job {
     }
 
     fn queue(&mut self, unit: &IoUnit) -> Queued {
+        faults::strike("queue");
         let transfer = match unit.direction() {
             Direction::Read => Transfer::Read,
             Direction::Write => Transfer::Write,
@@ -83,9 +88,17 @@ impl fio::Engine for Job {
     }
 
     fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), i32> {
+        faults::strike("reap");
         self.transport.reap(min, max, timeout, &mut |tag, moved| {
             done.push(Done { unit: tag.unit, outcome: outcome(moved, tag.wanted) });
         })
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        faults::strike("cleanup");
+        self.transport.cancel();
     }
 }
 

@@ -83,7 +83,7 @@ struct Cell<E> {
     engine: E,
     /// What the last getevents() found, for event() to fetch one by one.
     done: Vec<Done>,
-    /// iomem_alloc() failed.
+    /// iomem_alloc() was called and gave none.
     without_memory: bool,
 }
 
@@ -144,14 +144,15 @@ pub(super) unsafe extern "C" fn iomem_alloc<E: Engine>(td: *mut c_void, bytes: u
     let allocated = guard::catch("iomem_alloc", || {
         // SAFETY: fio passes the job, in its own thread, after init.
         let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
+        cell.without_memory = true; // until there is some: a panic ends here too
         match cell.engine.allocate(bytes) {
             Ok(memory) => {
+                cell.without_memory = false;
                 // SAFETY: the field is inside the job; fio expects the hook to set it.
                 unsafe { td.byte_add(at.orig_buffer).cast::<*mut u8>().write(memory.as_ptr()) };
                 0
             }
             Err(refusal) => {
-                cell.without_memory = true;
                 log::line(&refusal.line);
                 refusal.errno
             }

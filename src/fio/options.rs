@@ -80,6 +80,7 @@ pub(super) fn build<E: Engine>() -> *mut c_void {
     mark.int(28, MARK_OFFSET as c_int);
     mark.text(112, "for this library's own use: leave it alone");
     mark.text(120, &MARK.to_string()); // in decimal: fio takes the last letters of a hexadecimal number for a unit
+    mark.text(1408, "none"); // a parent: --enghelp lists only options without one
     mark.word(1464, CATEGORY_ENGINE);
     mark.int(1496, 1); // no_warn_def
     for (n, (spec, entry)) in E::OPTIONS.iter().zip(rest.chunks_exact_mut(FIO_OPTION_BYTES / 8)).enumerate() {
