@@ -18,18 +18,11 @@ pub(crate) fn add(root: &Path, version: &str, tree: &Path) -> Outcome {
     let before = table.column(version);
     let column = layout::extract(&table, &root.join("wrapper.h"), tree)?;
     let changed = match &before {
-        Some(before) => before
-            .iter()
-            .zip(&column)
-            .filter(|(old, new)| old != new)
-            .count(),
+        Some(before) => before.iter().zip(&column).filter(|(old, new)| old != new).count(),
         None => column.len(),
     };
     table.set_column(version, column);
     fs::write(&path, table.to_string()).map_err(|error| at_path(&error))?;
-    eprintln!(
-        "fio {version}: {changed} of {} values changed in {TABLE}",
-        table.rows.len()
-    );
+    eprintln!("fio {version}: {changed} of {} values changed in {TABLE}", table.rows.len());
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! `cargo xtask …`: what the project needs beside a compiler, one word each.
 
+mod command;
+mod fio;
 mod layouts;
 
 use std::{
@@ -10,6 +12,8 @@ use std::{
 };
 
 const USAGE: &str = "usage: cargo xtask COMMAND
+  fio VERSION                print the path of a command that runs this fio (3.25, 3.33, 3.39, 3.41); gets it where needed
+  fio-src VERSION            print the path of this fio's source, configured (3.33, 3.41); gets it where needed
   layouts add VERSION TREE   read fio's layout from a configured source tree (needs libclang) into that version's column";
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -29,6 +33,8 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Outcome {
     let root = workspace();
     match words {
+        ["fio", version] => fio::binary(&root, version),
+        ["fio-src", version] => fio::source(&root, version),
         ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
         _ => Err(USAGE.into()),
     }
@@ -36,7 +42,6 @@ fn run(words: &[&str]) -> Outcome {
 
 /// The workspace's root, where `target/` and the tables are.
 fn workspace() -> PathBuf {
-    let own = env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let own = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     own.parent().map_or_else(|| own.clone(), Path::to_owned)
 }
