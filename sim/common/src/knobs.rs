@@ -21,9 +21,7 @@ pub fn text(name: &str) -> Option<String> {
 pub fn number<T: FromStr>(name: &str, default: T) -> T {
     match text(name) {
         None => default,
-        Some(given) => given
-            .parse()
-            .unwrap_or_else(|_| refuse(name, &given, "a number")),
+        Some(given) => given.parse().unwrap_or_else(|_| refuse(name, &given, "a number")),
     }
 }
 
@@ -31,8 +29,7 @@ pub fn number<T: FromStr>(name: &str, default: T) -> T {
 pub fn bytes(name: &str, default: u64) -> u64 {
     match text(name) {
         None => default,
-        Some(given) => parse_bytes(&given)
-            .unwrap_or_else(|| refuse(name, &given, "bytes, with k, m, g or no suffix")),
+        Some(given) => parse_bytes(&given).unwrap_or_else(|| refuse(name, &given, "bytes, with k, m, g or no suffix")),
     }
 }
 
@@ -51,14 +48,7 @@ pub fn list<T: FromStr>(name: &str) -> Vec<T> {
     let Some(given) = text(name) else {
         return Vec::new();
     };
-    given
-        .split(',')
-        .map(|part| {
-            part.trim()
-                .parse()
-                .unwrap_or_else(|_| refuse(name, &given, "numbers separated by commas"))
-        })
-        .collect()
+    given.split(',').map(|part| part.trim().parse().unwrap_or_else(|_| refuse(name, &given, "numbers separated by commas"))).collect()
 }
 
 /// A call that fails from its n-th time on: `N[!][:CODE]`, counted from 1 in each process.
@@ -78,8 +68,7 @@ impl FailAt {
     pub fn from_env(name: &str) -> Self {
         match text(name) {
             None => Self::default(),
-            Some(given) => Self::parse(&given)
-                .unwrap_or_else(|| refuse(name, &given, "N, N!, N:CODE or N!:CODE, N from 1")),
+            Some(given) => Self::parse(&given).unwrap_or_else(|| refuse(name, &given, "N, N!, N:CODE or N!:CODE, N from 1")),
         }
     }
 
@@ -93,12 +82,7 @@ impl FailAt {
             None => (count, false),
         };
         let first = digits.parse().ok().filter(|&n| n > 0)?;
-        Some(Self {
-            first,
-            once,
-            code,
-            calls: AtomicU64::new(0),
-        })
+        Some(Self { first, once, code, calls: AtomicU64::new(0) })
     }
 
     /// Counts one call; `Some(code)` if it is one that fails.
@@ -107,11 +91,7 @@ impl FailAt {
             return None;
         }
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let fails = if self.once {
-            call == self.first
-        } else {
-            call >= self.first
-        };
+        let fails = if self.once { call == self.first } else { call >= self.first };
         fails.then(|| self.code.unwrap_or(usual))
     }
 }
@@ -132,19 +112,13 @@ mod tests {
     #[test]
     fn a_failure_starts_at_the_named_call_and_stays() {
         let knob = FailAt::parse("2").unwrap();
-        assert_eq!(
-            [knob.hit(7), knob.hit(7), knob.hit(7)],
-            [None, Some(7), Some(7)]
-        );
+        assert_eq!([knob.hit(7), knob.hit(7), knob.hit(7)], [None, Some(7), Some(7)]);
     }
 
     #[test]
     fn a_mark_makes_it_fail_once_and_a_code_replaces_the_usual_one() {
         let knob = FailAt::parse("2!:700").unwrap();
-        assert_eq!(
-            [knob.hit(7), knob.hit(7), knob.hit(7)],
-            [None, Some(700), None]
-        );
+        assert_eq!([knob.hit(7), knob.hit(7), knob.hit(7)], [None, Some(700), None]);
         assert!(FailAt::parse("0").is_none());
         assert!(FailAt::parse("x").is_none());
     }

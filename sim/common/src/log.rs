@@ -32,9 +32,12 @@ pub struct Line {
 impl Line {
     /// An empty line.
     pub fn new() -> Self {
-        Self {
-            pairs: file().map(|_| String::new()),
-        }
+        Self { pairs: file().map(|_| String::new()) }
+    }
+
+    /// Whether a log is kept at all.
+    pub fn is_kept(&self) -> bool {
+        self.pairs.is_some()
     }
 
     /// Adds one pair.
