@@ -12,8 +12,21 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-    Err(format!("«{name} {}» failed ({}):\n{}", words.join(" "), output.status, last_lines(&output)))
+    Err(format!("«{}» failed ({}):\n{}", shown(command), output.status, last_lines(&output)))
+}
+
+/// The command line without its `-o NAME=VALUE` settings, of which apt-get gets many.
+fn shown(command: &Command) -> String {
+    let mut shown = command.get_program().to_string_lossy().into_owned();
+    let mut words = command.get_args();
+    while let Some(word) = words.next() {
+        if word == "-o" {
+            words.next();
+        } else {
+            shown = shown + " " + &word.to_string_lossy();
+        }
+    }
+    shown
 }
 
 fn last_lines(output: &Output) -> String {

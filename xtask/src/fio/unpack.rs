@@ -16,6 +16,16 @@ const LOADER: &str = "/lib/ld-linux-aarch64.so.1";
 #[cfg(not(target_arch = "aarch64"))]
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
+/// Starts the command. No other program may run in it: what the caller preloads would run there too.
+/// Nor does it export LD_LIBRARY_PATH: what fio itself starts (exec_prerun) belongs to the machine and wants the machine's libraries.
+const SCRIPT: &str = "#!/bin/sh
+case $0 in
+/*) here=${0%/*} ;;
+*/*) here=$PWD/${0%/*} ;;
+*) here=$PWD ;;
+esac
+";
+
 /// Unpacks the packages into `root` and writes the command to `command`.
 ///
 /// Where the other release has a newer glibc than the machine, fio runs on that one, through its own loader. Where it has an older one, fio
@@ -29,20 +39,26 @@ pub(crate) fn unpack(packages: &[PathBuf], root: &Path, command: &Path) -> Resul
     }
     let libraries = library_folders(root)?;
     let loader = match own_glibc {
-        false => PathBuf::from(LOADER),
-        true => loader_in(&libraries).ok_or_else(|| format!("{} has a glibc without a loader", root.display()))?,
+        false => LOADER.to_owned(),
+        true => loader_in(&libraries)
+            .and_then(|loader| from_here(&loader, command))
+            .ok_or_else(|| format!("{} has a glibc without a loader", root.display()))?,
     };
-    let path: Vec<String> = libraries.iter().map(|folder| folder.display().to_string()).collect();
-    // Not by exporting LD_LIBRARY_PATH: what fio itself starts (exec_prerun) belongs to the machine and wants the machine's libraries.
+    let path: Vec<String> = libraries.iter().filter_map(|folder| from_here(folder, command)).collect();
+    let fio = from_here(&root.join("usr/bin/fio"), command).ok_or("fio was unpacked elsewhere than beside its command")?;
     let script = format!(
-        "#!/bin/sh\nexec '{}' --library-path \"${{LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}}{}\" '{}' \"$@\"\n",
-        loader.display(),
-        path.join(":"),
-        root.join("usr/bin/fio").display(),
+        "{SCRIPT}exec \"{loader}\" --library-path \"${{LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}}{}\" \"{fio}\" \"$@\"\n",
+        path.join(":")
     );
     let failed = |error| format!("{}: {error}", command.display());
     fs::write(command, script).map_err(failed)?;
     fs::set_permissions(command, fs::Permissions::from_mode(0o755)).map_err(failed)
+}
+
+/// A path below the command's own folder, for use in its script; the cache can so be moved.
+fn from_here(path: &Path, command: &Path) -> Option<String> {
+    let inside = path.strip_prefix(command.parent()?).ok()?;
+    Some(format!("$here/{}", inside.display()))
 }
 
 /// The version of a package file named `libc6_2.41-12_amd64.deb`, up to the first character that is neither a digit nor a dot.
