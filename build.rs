@@ -25,8 +25,7 @@ fn write_tables() -> Result<(), Box<dyn Error>> {
     let measured = layout::Table::parse(&text).map_err(|error| format!("{LAYOUTS}: {error}"))?;
     let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
     // With no tables the library still builds; it refuses to run a job on a machine whose layouts nobody has measured.
-    let mut tables =
-        layout::for_arch(&arch, &measured).unwrap_or_else(|| measured.without_versions());
+    let mut tables = layout::for_arch(&arch, &measured).unwrap_or_else(|| measured.without_versions());
     add_source_tree(&mut tables)?;
     let out = Path::new(&env::var("OUT_DIR")?).join("tables.rs");
     let source = layout::rust_source(&measured, &tables)?;

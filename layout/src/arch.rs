@@ -3,17 +3,8 @@
 use crate::Table;
 
 /// The fields of `thread_data` behind `log_compress_wq`, whose pthread types are 16 bytes larger on aarch64.
-const BEHIND_LOG_COMPRESS_WQ: [&str; 9] = [
-    "error",
-    "done",
-    "pid",
-    "orig_buffer",
-    "orig_buffer_size",
-    "runstate",
-    "terminate",
-    "io_ops",
-    "io_ops_data",
-];
+const BEHIND_LOG_COMPRESS_WQ: [&str; 9] =
+    ["error", "done", "pid", "orig_buffer", "orig_buffer_size", "runstate", "terminate", "io_ops", "io_ops_data"];
 const AARCH64_SHIFT: usize = 16;
 
 /// The tables of `arch` (as in `CARGO_CFG_TARGET_ARCH`), made from those of x86_64; `None` for an architecture nobody has measured.
@@ -29,14 +20,8 @@ pub fn for_arch(arch: &str, x86_64: &Table) -> Option<Table> {
 
 fn aarch64(x86_64: &Table) -> Table {
     let mut table = x86_64.clone();
-    let moved = |group: &str, field: &str| {
-        group == "thread_data" && BEHIND_LOG_COMPRESS_WQ.contains(&field)
-    };
-    for row in table
-        .rows
-        .iter_mut()
-        .filter(|row| moved(&row.group, &row.field))
-    {
+    let moved = |group: &str, field: &str| group == "thread_data" && BEHIND_LOG_COMPRESS_WQ.contains(&field);
+    for row in table.rows.iter_mut().filter(|row| moved(&row.group, &row.field)) {
         for value in row.values.iter_mut().flatten() {
             *value += AARCH64_SHIFT;
         }

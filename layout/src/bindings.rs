@@ -27,9 +27,7 @@ impl Bindings {
         for item in syn::parse_file(source)?.items {
             match item {
                 Item::Struct(item) => bindings.add_struct(item.ident.to_string(), &item.fields),
-                Item::Union(item) => {
-                    bindings.add_struct(item.ident.to_string(), &Fields::Named(item.fields))
-                }
+                Item::Union(item) => bindings.add_struct(item.ident.to_string(), &Fields::Named(item.fields)),
                 Item::Const(item) => {
                     let value = unsigned(&item.expr).map(|value| (item.ident.to_string(), value));
                     bindings.constants.extend(value);
@@ -46,24 +44,16 @@ impl Bindings {
 
     /// Whether bindgen saw the struct's members.
     pub(crate) fn knows(&self, name: &str) -> bool {
-        self.structs.get(name).is_some_and(|members| {
-            !members
-                .iter()
-                .any(|member| matches!(member, Member::Opaque))
-        })
+        self.structs.get(name).is_some_and(|members| !members.iter().any(|member| matches!(member, Member::Opaque)))
     }
 
     /// Whether C code reaches `field` in the struct, be it through anonymous members.
     pub(crate) fn has_field(&self, name: &str, field: &str) -> bool {
-        self.structs
-            .get(name)
-            .into_iter()
-            .flatten()
-            .any(|member| match member {
-                Member::Named(known) => known == field,
-                Member::Anonymous(inner) => self.has_field(inner, field),
-                Member::Opaque => false,
-            })
+        self.structs.get(name).into_iter().flatten().any(|member| match member {
+            Member::Named(known) => known == field,
+            Member::Anonymous(inner) => self.has_field(inner, field),
+            Member::Opaque => false,
+        })
     }
 
     fn add_struct(&mut self, name: String, fields: &Fields) {
@@ -85,10 +75,7 @@ impl Bindings {
 /// A literal's value; `None` for anything else, negative numbers included (fio has some, the tables need none).
 fn unsigned(expression: &Expr) -> Option<usize> {
     match expression {
-        Expr::Lit(ExprLit {
-            lit: Lit::Int(number),
-            ..
-        }) => number.base10_parse().ok(),
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
         _ => None,
     }
 }
@@ -114,10 +101,7 @@ mod tests {
     #[test]
     fn a_struct_that_bindgen_could_not_take_apart_is_not_known() {
         let bindings = Bindings::parse(SOURCE).expect("valid Rust");
-        assert_eq!(
-            ["io_u", "hidden", "absent"].map(|name| bindings.knows(name)),
-            [true, false, false]
-        );
+        assert_eq!(["io_u", "hidden", "absent"].map(|name| bindings.knows(name)), [true, false, false]);
     }
 
     #[test]

@@ -12,7 +12,8 @@ const GROUPS: [(&str, &str, &str); 6] = [
     ("fio_file", "FioFile", "file"),
     ("const", "Const", "consts"),
 ];
-const DERIVES: &str = "#[derive(Debug, Clone, Copy, PartialEq, Eq)]\n#[allow(dead_code, reason = \"the tables hold all that was measured\")]\n";
+const DERIVES: &str =
+    "#[derive(Debug, Clone, Copy, PartialEq, Eq)]\n#[allow(dead_code, reason = \"the tables hold all that was measured\")]\n";
 
 /// Source for `include!`: the types, `Table`, and `TABLES`, oldest first.
 ///
@@ -20,9 +21,7 @@ const DERIVES: &str = "#[derive(Debug, Clone, Copy, PartialEq, Eq)]\n#[allow(dea
 /// they have the same rows. The error names a field that a version lacks although its type says it is always there.
 pub fn rust_source(types: &Table, tables: &Table) -> Result<String, String> {
     let mut source = String::new();
-    write_types(&mut source, types)
-        .and_then(|()| write_tables(&mut source, types, tables))
-        .map_err(|error| error.to_string())?;
+    write_types(&mut source, types).and_then(|()| write_tables(&mut source, types, tables)).map_err(|error| error.to_string())?;
     match missing(types, tables) {
         Some(what) => Err(what),
         None => Ok(source),
@@ -37,20 +36,13 @@ fn write_types(out: &mut String, types: &Table) -> fmt::Result {
         };
         writeln!(out, "/// {what}\n{DERIVES}pub struct {type_name} {{")?;
         for row in rows_of(types, group) {
-            let kind = if is_optional(row) {
-                "Option<usize>"
-            } else {
-                "usize"
-            };
+            let kind = if is_optional(row) { "Option<usize>" } else { "usize" };
             writeln!(out, "    pub {}: {kind},", field_name(&row.field))?;
         }
         writeln!(out, "}}")?;
     }
     writeln!(out, "/// One layout of fio.\n{DERIVES}pub struct Table {{")?;
-    writeln!(
-        out,
-        "    /// As `fio --version` says, without «fio-»; `head` for the development head."
-    )?;
+    writeln!(out, "    /// As `fio --version` says, without «fio-»; `head` for the development head.")?;
     writeln!(out, "    pub version: &'static str,")?;
     for (_, type_name, member) in GROUPS {
         writeln!(out, "    pub {member}: {type_name},")?;
@@ -59,10 +51,7 @@ fn write_types(out: &mut String, types: &Table) -> fmt::Result {
 }
 
 fn write_tables(out: &mut String, types: &Table, tables: &Table) -> fmt::Result {
-    writeln!(
-        out,
-        "/// Every known layout, oldest first.\npub static TABLES: &[Table] = &["
-    )?;
+    writeln!(out, "/// Every known layout, oldest first.\npub static TABLES: &[Table] = &[")?;
     for (index, version) in tables.versions.iter().enumerate() {
         writeln!(out, "    Table {{\n        version: {version:?},")?;
         for (group, type_name, member) in GROUPS {
@@ -82,18 +71,10 @@ fn write_tables(out: &mut String, types: &Table, tables: &Table) -> fmt::Result 
 }
 
 fn missing(types: &Table, tables: &Table) -> Option<String> {
-    types
-        .rows
-        .iter()
-        .zip(&tables.rows)
-        .filter(|(kind, _)| !is_optional(kind))
-        .find_map(|(_, row)| {
-            let index = row.values.iter().position(Option::is_none)?;
-            Some(format!(
-                "fio {} has no {}.{}, which every known version has",
-                tables.versions[index], row.group, row.field
-            ))
-        })
+    types.rows.iter().zip(&tables.rows).filter(|(kind, _)| !is_optional(kind)).find_map(|(_, row)| {
+        let index = row.values.iter().position(Option::is_none)?;
+        Some(format!("fio {} has no {}.{}, which every known version has", tables.versions[index], row.group, row.field))
+    })
 }
 
 fn rows_of<'a>(table: &'a Table, group: &'a str) -> impl Iterator<Item = &'a Row> {
@@ -121,17 +102,9 @@ mod tests {
 
     #[test]
     fn a_field_that_one_version_lacks_is_an_option_in_all() {
-        let both = table(
-            "struct\tfield\t3.40\t3.41\nioengine_ops\tcancel\t112\t-\nioengine_ops\t__sizeof__\t8\t9\n",
-        );
+        let both = table("struct\tfield\t3.40\t3.41\nioengine_ops\tcancel\t112\t-\nioengine_ops\t__sizeof__\t8\t9\n");
         let source = rust_source(&both, &both).expect("a source");
-        for line in [
-            "pub cancel: Option<usize>,",
-            "pub size: usize,",
-            "cancel: Some(112),",
-            "cancel: None,",
-            "size: 9,",
-        ] {
+        for line in ["pub cancel: Option<usize>,", "pub size: usize,", "cancel: Some(112),", "cancel: None,", "size: 9,"] {
             assert!(source.contains(line), "{line} is not in\n{source}");
         }
     }
@@ -141,9 +114,6 @@ mod tests {
         let types = table("struct\tfield\t3.40\nio_u\tfile\t32\n");
         let forked = table("struct\tfield\tmine\nio_u\tfile\t-\n");
         let refusal = rust_source(&types, &forked).expect_err("file is missing");
-        assert_eq!(
-            refusal,
-            "fio mine has no io_u.file, which every known version has"
-        );
+        assert_eq!(refusal, "fio mine has no io_u.file, which every known version has");
     }
 }

@@ -34,34 +34,19 @@ impl Table {
         let header = lines.next().map_or("", |(_, line)| line);
         let mut words = header.split('\t');
         if [words.next(), words.next()] != HEADER.map(Some) {
-            return Err(ParseError::new(
-                1,
-                "the header does not begin with «struct» and «field»",
-            ));
+            return Err(ParseError::new(1, "the header does not begin with «struct» and «field»"));
         }
         let versions: Vec<String> = words.map(str::to_owned).collect();
         let rows = lines
-            .map(|(index, line)| {
-                Row::parse(line, versions.len()).map_err(|what| ParseError::new(index + 1, &what))
-            })
+            .map(|(index, line)| Row::parse(line, versions.len()).map_err(|what| ParseError::new(index + 1, &what)))
             .collect::<Result<_, _>>()?;
         Ok(Self { versions, rows })
     }
 
     /// The same rows with no version at all.
     pub fn without_versions(&self) -> Self {
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| Row {
-                values: Vec::new(),
-                ..row.clone()
-            })
-            .collect();
-        Self {
-            versions: Vec::new(),
-            rows,
-        }
+        let rows = self.rows.iter().map(|row| Row { values: Vec::new(), ..row.clone() }).collect();
+        Self { versions: Vec::new(), rows }
     }
 
     /// The values of one version, in the order of the rows.
@@ -78,11 +63,7 @@ impl Table {
         match self.versions.iter().position(|known| known == version) {
             None => self.push_column(version, column),
             Some(index) => {
-                assert_eq!(
-                    column.len(),
-                    self.rows.len(),
-                    "a column has one value a row"
-                );
+                assert_eq!(column.len(), self.rows.len(), "a column has one value a row");
                 for (row, value) in self.rows.iter_mut().zip(column) {
                     row.values[index] = value;
                 }
@@ -95,11 +76,7 @@ impl Table {
     /// # Panics
     /// Where `column` is not as long as the table has rows.
     pub fn push_column(&mut self, version: &str, column: Column) {
-        assert_eq!(
-            column.len(),
-            self.rows.len(),
-            "a column has one value a row"
-        );
+        assert_eq!(column.len(), self.rows.len(), "a column has one value a row");
         self.versions.push(version.to_owned());
         for (row, value) in self.rows.iter_mut().zip(column) {
             row.values.push(value);
@@ -116,31 +93,20 @@ impl Row {
         let values = words
             .map(|word| match word {
                 ABSENT => Ok(None),
-                _ => word.parse().map(Some).map_err(|_| {
-                    format!("{group}.{field}: «{word}» is neither a number nor «{ABSENT}»")
-                }),
+                _ => word.parse().map(Some).map_err(|_| format!("{group}.{field}: «{word}» is neither a number nor «{ABSENT}»")),
             })
             .collect::<Result<Vec<_>, _>>()?;
         if values.len() != versions {
-            return Err(format!(
-                "{group}.{field}: {} values for {versions} versions",
-                values.len()
-            ));
+            return Err(format!("{group}.{field}: {} values for {versions} versions", values.len()));
         }
-        Ok(Self {
-            group: group.to_owned(),
-            field: field.to_owned(),
-            values,
-        })
+        Ok(Self { group: group.to_owned(), field: field.to_owned(), values })
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", HEADER.join("\t"))?;
-        self.versions
-            .iter()
-            .try_for_each(|version| write!(out, "\t{version}"))?;
+        self.versions.iter().try_for_each(|version| write!(out, "\t{version}"))?;
         writeln!(out)?;
         for row in &self.rows {
             write!(out, "{}\t{}", row.group, row.field)?;
@@ -165,10 +131,7 @@ pub struct ParseError {
 
 impl ParseError {
     fn new(line: usize, what: &str) -> Self {
-        Self {
-            line,
-            what: what.to_owned(),
-        }
+        Self { line, what: what.to_owned() }
     }
 }
 
@@ -202,17 +165,9 @@ mod tests {
 
     #[test]
     fn a_broken_row_is_refused_with_its_line_and_field() {
-        let short = Table::parse("struct\tfield\t3.40\t3.41\nio_u\tfile\t32\n")
-            .expect_err("one value is missing");
-        assert_eq!(
-            short.to_string(),
-            "line 2: io_u.file: 1 values for 2 versions"
-        );
-        let word =
-            Table::parse("struct\tfield\t3.40\nio_u\tfile\tx\n").expect_err("x is no number");
-        assert_eq!(
-            word.to_string(),
-            "line 2: io_u.file: «x» is neither a number nor «-»"
-        );
+        let short = Table::parse("struct\tfield\t3.40\t3.41\nio_u\tfile\t32\n").expect_err("one value is missing");
+        assert_eq!(short.to_string(), "line 2: io_u.file: 1 values for 2 versions");
+        let word = Table::parse("struct\tfield\t3.40\nio_u\tfile\tx\n").expect_err("x is no number");
+        assert_eq!(word.to_string(), "line 2: io_u.file: «x» is neither a number nor «-»");
     }
 }
