@@ -1,7 +1,8 @@
-//! The host backend: pread and pwrite on host memory, on any machine.
+//! The host backend: pread and pwrite on host memory, on any machine, one at a time or by a pool of threads.
 
 use std::time::Duration;
 
+use crate::common::pool::Blocking;
 use crate::common::transport::{Moved, Operation, Submitted, Transfer, Transport};
 use crate::faults;
 
@@ -13,12 +14,22 @@ impl<T> Transport<T> for Posix {
         true
     }
 
+    fn path(&self) -> &'static str {
+        "posix"
+    }
+
     fn submit(&mut self, operation: Operation<T>) -> Submitted {
         Submitted::Done(run(&operation))
     }
 
     fn reap(&mut self, _min: usize, _max: usize, _timeout: Option<Duration>, _done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
         Ok(())
+    }
+}
+
+impl<T: Send + 'static> Blocking<T> for Posix {
+    fn run(&mut self, operation: &Operation<T>) -> Moved {
+        run(operation)
     }
 }
 
@@ -70,7 +81,7 @@ mod tests {
     use std::ptr::NonNull;
 
     fn read_at(fd: i32, offset: u64, into: &mut [u8]) -> Moved {
-        run(&Operation { tag: (), transfer: Transfer::Read, fd, offset, buffer: Buffer::new(NonNull::from(into)) })
+        super::run(&Operation { tag: (), transfer: Transfer::Read, fd, offset, buffer: Buffer::new(NonNull::from(into)) })
     }
 
     #[test]

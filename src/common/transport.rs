@@ -78,6 +78,9 @@ pub trait Transport<T> {
     /// Whether [`Transport::submit`] always answers [`Submitted::Done`].
     fn is_synchronous(&self) -> bool;
 
+    /// What the report calls the way that the bytes take.
+    fn path(&self) -> &'static str;
+
     /// Takes one operation.
     fn submit(&mut self, operation: Operation<T>) -> Submitted;
 

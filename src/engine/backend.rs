@@ -1,8 +1,13 @@
 //! The one place that chooses a vendor, and refuses what the chosen one cannot do.
 
-use super::options::{Backend, Data, Io, Memory, Mode, Options};
+use super::options::{Backend, Data, Io, Memory, Mode, Options, Wait};
+use crate::common::pool::Pool;
 use crate::common::transport::Transport;
+use crate::common::wait::Manner;
 use crate::host;
+
+/// Threads of a pool where `gpu_threads` says nothing and iodepth is higher.
+const DEFAULT_THREADS: u32 = 16;
 
 /// A backend that a job has settled on, with the reason where the job left the choice open.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,12 +55,20 @@ fn backend_is_named(options: &Options, backend: Backend) -> bool {
     }
 }
 
-/// Makes the transport of one job.
-pub fn open<T>(choice: &Choice, options: &Options) -> Result<Box<dyn Transport<T>>, String> {
+/// Makes the transport of one job with `depth` operations in flight (1 in a thread of io_submit_mode=offload, where fio makes the depth).
+pub fn open<T: Copy + Send + 'static>(choice: &Choice, options: &Options, depth: u32) -> Result<Box<dyn Transport<T>>, String> {
     match choice.backend {
         Backend::Host => {
             check_host(options)?;
-            Ok(Box::new(host::Posix))
+            match options.mode {
+                Mode::Pool => {}
+                Mode::Auto if depth > 1 => {}
+                _ => return Ok(Box::new(host::Posix)),
+            }
+            let threads = options.threads.unwrap_or(depth.min(DEFAULT_THREADS));
+            let workers = (0..threads).map(|_| host::Posix).collect();
+            let pool = Pool::start(workers, depth as usize, manner(options.wait), "posix");
+            Ok(Box::new(pool.map_err(|error| format!("gpu_threads={threads}: {error}; lower it, or raise the limit of processes"))?))
         }
         other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host", other.word())),
     }
@@ -79,14 +92,24 @@ fn check_host(options: &Options) -> Result<(), String> {
         return Err("gpu_dev_ids needs a GPU: leave it out with gpu_backend=host".to_owned());
     }
     match options.mode {
-        Mode::Auto | Mode::Sync => {}
+        Mode::Auto | Mode::Sync | Mode::Pool => {}
         mode @ (Mode::Batch | Mode::Stream) => {
-            return Err(format!("gpu_mode={} needs a GPU: gpu_backend=host has sync", mode.word()));
+            return Err(format!("gpu_mode={} needs a GPU: gpu_backend=host has sync and pool", mode.word()));
         }
-        Mode::Pool => return Err("gpu_mode=pool is not in this build yet: use gpu_mode=sync".to_owned()),
+    }
+    if options.threads.is_some() && options.mode == Mode::Sync {
+        return Err("gpu_threads contradicts gpu_mode=sync: use gpu_mode=pool, or leave one of them out".to_owned());
     }
     if options.io == Io::Uring {
         return Err("gpu_io=uring is not in this build yet: use gpu_io=posix".to_owned());
     }
     Ok(())
+}
+
+fn manner(wait: Wait) -> Manner {
+    match wait {
+        Wait::Spin => Manner::Spin,
+        Wait::Yield => Manner::Yield,
+        Wait::Block => Manner::Block,
+    }
 }

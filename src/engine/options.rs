@@ -1,5 +1,7 @@
 //! The engine's options: their names and values as users know them, and one job's choice of them.
 
+use serde_json::{Value, json};
+
 use crate::fio::{OptionSpec, OptionValues};
 
 /// An option whose values are words.
@@ -207,6 +209,25 @@ impl Options {
             data: get("gpu_data").map_or(Ok(Data::Auto), Data::parse)?,
             require_direct: get("gpu_require_direct").map_or(Ok(false), flag)?,
             report: get("gpu_report").map(str::to_owned),
+        })
+    }
+}
+
+impl Options {
+    /// The options as the report shows them: what the job said, or its default.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "gpu_backend": self.backend.word(),
+            "gpu_io": self.io.word(),
+            "cuda_io": self.cuda_io.map(CudaIo::word),
+            "rocm_io": self.rocm_io.map(RocmIo::word),
+            "gpu_mode": self.mode.word(),
+            "gpu_threads": self.threads,
+            "gpu_mem": self.memory.map(Memory::word),
+            "gpu_register": self.register,
+            "gpu_wait": self.wait.word(),
+            "gpu_data": self.data.word(),
+            "gpu_require_direct": self.require_direct,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::ops::Entry;
 use super::options::OptionSpec;
 use super::symbols::{self, Symbols};
 use super::thread::{self, Job};
-use super::unit::{IoUnit, Outcome, UnitId};
+use super::unit::{File, IoUnit, Outcome, UnitId};
 use super::{guard, log};
 
 const COMPLETED: c_int = 0;
@@ -68,6 +68,9 @@ pub trait Engine: Sized + 'static {
     /// Host memory of `bytes` bytes for the buffers of all I/O units, zeroed, valid until [`Engine::free`].
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal>;
     fn free(&mut self);
+
+    /// A file of the job is open now; an error closes it again and fails the job.
+    fn opened(&mut self, file: &File) -> Result<(), Refusal>;
 
     fn queue(&mut self, unit: &IoUnit) -> Queued;
 
@@ -187,6 +190,25 @@ pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
         0
     });
     ready.unwrap_or(libc::EIO)
+}
+
+pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
+    let Some(fio) = symbols::fio() else { return 1 };
+    // SAFETY: fio passes the job and one of its files.
+    match unsafe { (fio.generic_open_file)(td, file) } {
+        0 => {}
+        failed => return failed,
+    }
+    let opened = guard::catch("open_file", || {
+        // SAFETY: as above; the file is open and live.
+        unsafe { cell::<E>(td).map_or(Ok(()), |cell| cell.engine.opened(&File::new(file))) }.inspect_err(|refusal| log::line(&refusal.line))
+    });
+    if matches!(opened, Some(Ok(()))) {
+        return 0;
+    }
+    // SAFETY: undoes the opening above.
+    unsafe { (fio.generic_close_file)(td, file) };
+    1
 }
 
 pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {

@@ -48,6 +48,13 @@ impl JobOptions {
         peek::int(self.base + self.directory.offset(name)?)
     }
 
+    /// The value of an option that fio keeps as a text; `None` where it has none.
+    pub fn text(&self, name: &str) -> Option<String> {
+        const LONGEST: usize = 4096;
+        let at = peek::word(self.base + self.directory.offset(name)?).filter(|&at| at != 0)?;
+        peek::text(at, LONGEST)
+    }
+
     /// Whether the job (or its `[global]`) names the option.
     pub fn is_set(&self, name: &str) -> bool {
         let Some(offset) = self.directory.offset(name) else { return false };

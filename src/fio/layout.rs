@@ -68,7 +68,7 @@ pub(super) fn confirm_unit(address: usize, fio: &Symbols) -> Result<(), String> 
 }
 
 /// Which of `entries` the word at `io_ops` points to.
-pub(super) fn loaded_as<'a>(io_ops: usize, entries: &'a [Entry]) -> Option<&'a Entry> {
+pub(super) fn loaded_as(io_ops: usize, entries: &[Entry]) -> Option<&Entry> {
     let ops = peek::word(io_ops)?;
     entries.iter().find(|e| e.table.address() as usize == ops)
 }

@@ -20,4 +20,4 @@ pub use log::line;
 pub use ops::{Entry, OpsTable, fill};
 pub use options::{OptionSpec, OptionValues};
 pub use thread::Job;
-pub use unit::{Direction, IoUnit, Outcome, UnitId};
+pub use unit::{Direction, File, IoUnit, Outcome, UnitId};

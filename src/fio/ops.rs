@@ -105,7 +105,7 @@ fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: 
     table.set(at.iomem_alloc, hooks::iomem_alloc::<E> as *const c_void);
     table.set(at.iomem_free, hooks::iomem_free::<E> as *const c_void);
     table.set(at.io_u_init, hooks::io_u_init::<E> as *const c_void);
-    table.set(at.open_file, fio.generic_open_file as *const c_void);
+    table.set(at.open_file, hooks::open_file::<E> as *const c_void);
     table.set(at.close_file, fio.generic_close_file as *const c_void);
     table.set(at.get_file_size, fio.generic_get_file_size as *const c_void);
     if let Some(offset) = at.get_zoned_model {

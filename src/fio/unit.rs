@@ -46,12 +46,6 @@ impl UnitId {
     pub(super) fn as_ptr(self) -> *mut c_void {
         self.0.as_ptr()
     }
-
-    /// A name for tests that have no fio.
-    #[cfg(test)]
-    pub fn numbered(n: usize) -> Self {
-        Self(NonNull::without_provenance(std::num::NonZero::new(n).expect("ids start at 1")))
-    }
 }
 
 /// An I/O unit during a hook.
@@ -163,12 +157,13 @@ pub struct File<'hook> {
 impl File<'_> {
     const FILETYPE: usize = 16;
     const FD: usize = 20;
+    const FILENO: usize = 36;
     const NAME: usize = 40;
     const TYPE_FILE: i32 = 1;
 
     /// # Safety
     /// `at` is a live `struct fio_file` for as long as the value is used.
-    unsafe fn new(at: *const c_void) -> Self {
+    pub(super) unsafe fn new(at: *const c_void) -> Self {
         Self { at, hook: PhantomData }
     }
 
@@ -181,6 +176,12 @@ impl File<'_> {
     #[inline]
     pub fn fd(&self) -> RawFd {
         self.read(Self::FD)
+    }
+
+    /// Which of the job's files it is, counted from 0.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.read::<u32>(Self::FILENO) as usize
     }
 
     pub fn is_regular(&self) -> bool {

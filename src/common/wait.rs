@@ -1,0 +1,94 @@
+//! Waiting, apart from what is waited for: a bell that threads sleep on, a deadline, and the manner that the user chose.
+
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use rustix::thread::futex;
+
+/// How completions are waited for (`gpu_wait`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Poll without a pause.
+    Spin,
+    /// Poll, and let others run in between.
+    Yield,
+    /// Sleep until woken.
+    Block,
+}
+
+/// Turns of polling before [`Manner::Yield`] gives the processor away.
+const TURNS_BEFORE_YIELD: u32 = 64;
+
+impl Manner {
+    /// Passes a moment until the bell that `ticket` was taken from may have rung. `turns` counts the calls for one wait.
+    #[inline]
+    pub fn pause(self, turns: &mut u32, bell: &Bell, ticket: Ticket, deadline: &Deadline) {
+        *turns += 1;
+        match self {
+            Self::Spin => std::hint::spin_loop(),
+            Self::Yield if *turns < TURNS_BEFORE_YIELD => std::hint::spin_loop(),
+            Self::Yield => std::thread::yield_now(),
+            Self::Block => bell.sleep(ticket, deadline.left()),
+        }
+    }
+}
+
+/// When a wait ends at the latest; it shrinks over several blocking calls.
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// `None` waits for ever. A time too long for the clock is for ever, too.
+    pub fn after(timeout: Option<Duration>) -> Self {
+        Self(timeout.and_then(|t| Instant::now().checked_add(t)))
+    }
+
+    #[inline]
+    pub fn is_past(&self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// What one thread rings and others sleep on; no ring is lost between a look at what it announces and the sleep.
+#[derive(Default)]
+pub struct Bell {
+    rings: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+/// The rings so far, taken before looking at what the bell announces.
+#[derive(Clone, Copy)]
+pub struct Ticket(u32);
+
+impl Bell {
+    #[inline]
+    pub fn ticket(&self) -> Ticket {
+        Ticket(self.rings.load(Ordering::Acquire))
+    }
+
+    /// Announces `news` new things: wakes as many sleepers. Costs no system call where nobody sleeps.
+    #[inline]
+    pub fn ring(&self, news: usize) {
+        if news == 0 {
+            return;
+        }
+        self.rings.fetch_add(1, Ordering::Release);
+        fence(Ordering::SeqCst); // pairs with the one in sleep(): either it sees the ring, or this sees the sleeper
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            let _ = futex::wake(&self.rings, futex::Flags::PRIVATE, u32::try_from(news).unwrap_or(u32::MAX).min(i32::MAX as u32));
+        }
+    }
+
+    /// Sleeps until the bell has rung since `ticket`, or for `most`. May return early.
+    pub fn sleep(&self, ticket: Ticket, most: Option<Duration>) {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let most = most.and_then(|t| futex::Timespec::try_from(t).ok());
+        // Woken, changed, interrupted or timed out: the caller looks again in every case.
+        let _ = futex::wait(&self.rings, futex::Flags::PRIVATE, ticket.0, most.as_ref());
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
