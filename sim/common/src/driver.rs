@@ -64,6 +64,7 @@ functions! {
     address_range: "cuMemGetAddressRange_v2" (*mut u64, *mut usize, u64);
     pointer_attribute: "cuPointerGetAttribute" (*mut c_void, c_int, u64);
     copy: "cuMemcpy" (u64, u64, usize);
+    copy_async: "cuMemcpyAsync" (u64, u64, usize, usize);
     to_device: "cuMemcpyHtoD_v2" (u64, *const c_void, usize);
     to_host: "cuMemcpyDtoH_v2" (*mut c_void, u64, usize);
     between: "cuMemcpyDtoD_v2" (u64, u64, usize);
@@ -163,6 +164,15 @@ impl Driver {
     pub unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Code> {
         // SAFETY: this function's own contract.
         check(unsafe { (self.copy)(to, from, bytes) })
+    }
+
+    /// Copies in a stream between any two addresses that the driver can tell apart by itself.
+    ///
+    /// # Safety
+    /// An end that is not memory of the driver's is host memory valid for `bytes` until the stream has passed the copy.
+    pub unsafe fn copy_async(&self, to: u64, from: u64, bytes: usize, stream: usize) -> Result<(), Code> {
+        // SAFETY: this function's own contract.
+        check(unsafe { (self.copy_async)(to, from, bytes, stream) })
     }
 
     /// Copies host bytes to device memory in a stream.

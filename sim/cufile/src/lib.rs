@@ -1,1 +1,41 @@
-//! x
+//! A libcufile simulated on the CUDA driver: `libcufile.so.0` for what the real one cannot be made to do. Tests only.
+//!
+//! Bytes move between the file and device memory through the process's own `libcuda.so.1` (or the one that
+//! `GPUIO_CUDA_LIBRARY` names), by way of a bounce buffer and a stream of the library's own: like the real library it
+//! does not wait for the caller's streams.
+//!
+//! Codes are those of the real library for CUDA 13 (1.20) in compatibility mode where they were measured. Where the
+//! real one is lenient and the caller wrong, this one is strict: a driver that was not opened is not opened by the
+//! way (5001), and a base that is neither registered nor the start of an allocation is refused (5024).
+//!
+//! Environment, read once a process. «Transfer» is one read or write of any kind, counted from 1 in the order of
+//! submission; `N[!][:CODE]` fails from the N-th on, with `!` the N-th only, with CODE instead of the usual code.
+//!
+//! | `GPUIO_SIM_CUFILE_…` | default | meaning |
+//! |---|---|---|
+//! | `VERSION` | 1200 | what `cuFileGetVersion` answers |
+//! | `INSTANT` | 0 | 1: transfers succeed at once, nothing is checked and no byte moves |
+//! | `DELAY_US` | none | how long transfers take, a list used in turn (`1000,1000,10000`); they overlap |
+//! | `FAIL_IO` | never | transfer that fails: a positive code is an errno (with -1; usual EIO), a negative one is returned as it is (`3!:-5030`) |
+//! | `SHORT_EVERY`, `SHORT_BYTES` | never, 4096 | every n-th transfer moves at most so many bytes, and at most half |
+//! | `STUCK` | never | transfer that never ends |
+//! | `ALIGN` | 1 | a size or offset that is no multiple of this fails with EINVAL |
+//! | `FAIL_OPEN` `FAIL_HANDLE` `FAIL_BUF` `FAIL_SETUP` `FAIL_SUBMIT` `FAIL_STATUS` `FAIL_ASYNC` `FAIL_STREAM` | never | the call of that name that fails with CODE (usual 5030) |
+//! | `DRIVER_CODE` | 0 | the driver's code that stands beside a 5011 of those knobs |
+//! | `BAR` | none | device bytes that can be registered at a time; more fails with 5036 |
+//! | `BATCH_MAX` | 128 | most entries of a batch that works |
+//! | `BATCH_LIMIT` | `BATCH_MAX` | most entries that `cuFileBatchIOSetUp` accepts; with more than `BATCH_MAX` every entry fails |
+//! | `BATCH_FAIL` | none | list of entries, counted from 1 over all batches, that fail |
+//! | `BATCH_FAIL_CODE` | EIO | how: as in `FAIL_IO` |
+//! | `BATCH_LOSES` | 0 | 1: as the real library in compatibility mode: a failed entry makes `GetStatus` fail (5044) and all other entries of the batch are forgotten |
+//! | `SLABS` | none | entries in flight that have a bounce buffer; those beyond never end |
+//! | `ASYNC_MAX` | none | stream operations in flight; those beyond end with -5 |
+//! | `THREADS` | 4 | threads that serve batches |
+
+mod api;
+mod batch;
+mod knobs;
+mod library;
+mod scheduler;
+mod stream;
+mod transfer;

@@ -177,6 +177,14 @@ fn cuda_13_moves_the_right_bytes_in_batches() {
 }
 
 #[test]
+fn the_simulated_library_stands_in_for_the_real_one() {
+    under("cufile-sim", "the_simulated_library_stands_in_for_the_real_one", || {
+        sync_transfers();
+        batch_transfers();
+    });
+}
+
+#[test]
 fn an_unknown_environment_is_refused_by_name() {
     let refusal = sim_env::prepare("cufile99", Path::new("/nonexistent"), &[]).unwrap_err();
     assert!(refusal.contains("cufile99") && refusal.contains("cufile12"), "{refusal}");

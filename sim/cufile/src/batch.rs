@@ -1,0 +1,354 @@
+//! Batches: up to a number of entries in flight at a time, each with a fate and an event of its own.
+
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sim_common::cufile::{COMPLETE, Entry, Event, FAILED, Status};
+use sim_common::log::Line;
+
+use crate::api::{note, store};
+use crate::knobs::knobs;
+use crate::library::{BATCH_FULL, BATCH_SUBMIT_ERROR, INTERNAL, INVALID_VALUE, IO_ERROR, call, fresh_handle, state, status};
+use crate::scheduler::schedule;
+use crate::transfer::{Failure, Request, Transfer};
+
+/// Entries that have a bounce buffer, over all batches.
+static SLABS_USED: AtomicU32 = AtomicU32::new(0);
+
+/// A caller's cookie, carried to a thread of ours and only ever handed back.
+#[derive(Clone, Copy)]
+struct Cookie(usize);
+
+/// An entry that was looked at: refused, or ready to run.
+type Checked = (Cookie, Result<Transfer, Failure>);
+
+/// An event that waits to be fetched.
+struct Done {
+    cookie: Cookie,
+    status: c_int,
+    ret: isize,
+}
+
+impl Done {
+    fn new(cookie: Cookie, result: Result<usize, Failure>) -> Self {
+        match result {
+            Ok(bytes) => Self { cookie, status: COMPLETE, ret: bytes.try_into().unwrap_or(isize::MAX) },
+            Err(failure) => Self { cookie, status: FAILED, ret: -(failure.unsigned_abs() as isize) },
+        }
+    }
+
+    fn event(&self) -> Event {
+        Event { cookie: self.cookie.0 as *mut _, status: self.status, ret: self.ret }
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    in_flight: u32,
+    running: u32,
+    done: VecDeque<Done>,
+    /// Counts cancellations: an entry of an earlier epoch is forgotten.
+    epoch: u64,
+    /// A failed entry that takes the others of its batch with it.
+    lost: Option<Done>,
+}
+
+impl Inner {
+    fn forget(&mut self) {
+        self.epoch += 1;
+        self.in_flight = 0;
+        self.done.clear();
+    }
+}
+
+/// One batch.
+pub struct Batch {
+    room: u32,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+impl Batch {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what has not begun, waits for what has; no event comes of either, as with the real library.
+    pub fn cancel(&self) {
+        let mut inner = self.lock();
+        inner.forget();
+        inner.lost = None;
+        while inner.running > 0 {
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Puts checked entries in flight.
+    fn start(self: &Arc<Self>, entries: Vec<Checked>) {
+        for (cookie, checked) in entries {
+            let epoch = self.lock().epoch;
+            let fails = fails_by_number() || self.room > knobs().batch_max;
+            let batch = Arc::clone(self);
+            match checked {
+                // A refused entry fails when it is served, not when it is submitted.
+                Err(failure) => schedule(Instant::now(), move || batch.serve(epoch, cookie, false, || Err(failure))),
+                Ok(transfer) => {
+                    // Without a bounce buffer an entry waits for ever; so does an empty one, in the real library too.
+                    let slab = SLABS_USED.fetch_add(1, Ordering::AcqRel) < knobs().slabs;
+                    if !slab || transfer.fate.stuck || transfer.size == 0 {
+                        SLABS_USED.fetch_sub(1, Ordering::AcqRel);
+                        continue;
+                    }
+                    let due = Instant::now() + transfer.fate.delay;
+                    let code = knobs().batch_fail_code;
+                    let run = move || if fails { Err(code) } else { transfer.run_now() };
+                    schedule(due, move || batch.serve(epoch, cookie, true, run));
+                }
+            }
+        }
+    }
+
+    fn serve(&self, epoch: u64, cookie: Cookie, slab: bool, run: impl FnOnce() -> Result<usize, Failure>) {
+        let begin = || {
+            let mut inner = self.lock();
+            let alive = inner.epoch == epoch;
+            inner.running += u32::from(alive);
+            alive
+        };
+        if begin() {
+            let done = Done::new(cookie, run());
+            let mut inner = self.lock();
+            inner.running -= 1;
+            if inner.epoch == epoch {
+                if knobs().batch_loses && done.status == FAILED {
+                    inner.lost.get_or_insert(done);
+                } else {
+                    inner.done.push_back(done);
+                }
+            }
+            self.changed.notify_all();
+        }
+        if slab {
+            SLABS_USED.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Waits for events; the failure that took all others with it comes as an error.
+    fn fetch(&self, least: u32, most: u32, until: Option<Instant>) -> Result<Vec<Done>, Done> {
+        let mut inner = self.lock();
+        loop {
+            if let Some(lost) = inner.lost.take() {
+                inner.forget();
+                return Err(lost);
+            }
+            let ready = inner.done.len();
+            // What was never submitted cannot come: without a time to wait for, that ends the wait.
+            let hopeless = until.is_none() && inner.in_flight as usize == ready;
+            if ready >= least.min(most) as usize || hopeless {
+                break;
+            }
+            inner = match until {
+                None => self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let now = Instant::now();
+                    if now >= until {
+                        break;
+                    }
+                    self.changed.wait_timeout(inner, until - now).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        let count = inner.done.len().min(most as usize);
+        inner.in_flight -= u32::try_from(count).unwrap_or(inner.in_flight);
+        Ok(inner.done.drain(..count).collect())
+    }
+}
+
+/// Whether the next entry is one that the knob's list names.
+fn fails_by_number() -> bool {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let list = &knobs().batch_fail;
+    !list.is_empty() && list.contains(&(COUNT.fetch_add(1, Ordering::Relaxed) + 1))
+}
+
+fn find(handle: usize) -> Result<Arc<Batch>, Status> {
+    state().batches.get(&handle).cloned().ok_or(status(INVALID_VALUE))
+}
+
+/// # Safety
+/// `handle` may be written, or is null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileBatchIOSetUp(handle: *mut usize, room: c_uint) -> Status {
+    call("cuFileBatchIOSetUp", |line| {
+        line.put("room", room);
+        if room == 0 || room > knobs().batch_limit {
+            return Err(status(INVALID_VALUE));
+        }
+        if let Some(code) = knobs().fail_setup.hit(INTERNAL) {
+            return Err(status(code));
+        }
+        let fresh = fresh_handle();
+        // SAFETY: this function's own contract.
+        unsafe { store(handle, fresh) }?;
+        let batch = Batch { room, inner: Mutex::default(), changed: Condvar::new() };
+        state().batches.insert(fresh, Arc::new(batch));
+        line.put_address("batch", fresh as u64);
+        Ok(())
+    })
+}
+
+/// Checks entries as the real library does before it takes any: an unknown file or a negative offset refuses them all,
+/// a bad range fails its entry alone.
+fn check(entries: &[Entry]) -> Result<Vec<Checked>, Status> {
+    let mut checked = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let request = request(entry);
+        if entry.mode != 1 || !matches!(entry.opcode, 0 | 1) || request.file_offset < 0 || request.offset < 0 {
+            return Err(status(INVALID_VALUE));
+        }
+        crate::transfer::file(request.file).map_err(status)?;
+        checked.push(request);
+    }
+    let start = |(request, entry): (&Request, &Entry)| (Cookie(entry.cookie as usize), Transfer::new(request));
+    Ok(checked.iter().zip(entries).map(start).collect())
+}
+
+fn request(entry: &Entry) -> Request {
+    Request {
+        write: entry.opcode == 1,
+        file: entry.file as usize,
+        base: entry.base as u64,
+        size: entry.size,
+        file_offset: entry.file_offset,
+        offset: entry.offset,
+    }
+}
+
+/// # Safety
+/// `entries` has `count` entries, or is null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: *mut Entry, _flags: c_uint) -> Status {
+    if knobs().instant {
+        // SAFETY: this function's own contract.
+        return unsafe { submit_instantly(handle, count, entries) }.err().unwrap_or_default();
+    }
+    call("cuFileBatchIOSubmit", |line| {
+        line.put_address("batch", handle as u64);
+        line.put("count", count);
+        let batch = find(handle)?;
+        if entries.is_null() || count > batch.room {
+            return Err(status(BATCH_SUBMIT_ERROR));
+        }
+        if let Some(code) = knobs().fail_submit.hit(INTERNAL) {
+            return Err(status(code));
+        }
+        // SAFETY: not null, and `count` entries by this function's contract.
+        let entries = unsafe { std::slice::from_raw_parts(entries, count as usize) };
+        if batch.lock().in_flight + count > batch.room {
+            return Err(status(BATCH_FULL));
+        }
+        let checked = check(entries)?;
+        if line.is_kept() {
+            for entry in entries {
+                let mut line = Line::new();
+                note(&mut line, &request(entry));
+                crate::library::finish(line, if entry.opcode == 1 { "batch-write" } else { "batch-read" }, 0);
+            }
+        }
+        batch.lock().in_flight += count;
+        batch.start(checked);
+        Ok(())
+    })
+}
+
+/// All entries done at once, nothing looked at.
+///
+/// # Safety
+/// `entries` has `count` entries.
+unsafe fn submit_instantly(handle: usize, count: c_uint, entries: *const Entry) -> Result<(), Status> {
+    let batch = find(handle)?;
+    let mut inner = batch.lock();
+    inner.in_flight += count;
+    // SAFETY: this function's own contract.
+    for entry in unsafe { std::slice::from_raw_parts(entries, count as usize) } {
+        inner.done.push_back(Done::new(Cookie(entry.cookie as usize), Ok(entry.size)));
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `count` may be read and written, `events` has room for what it holds, and `wait` may be read or is null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFileBatchIOGetStatus(
+    handle: usize,
+    least: c_uint,
+    count: *mut c_uint,
+    events: *mut Event,
+    wait: *const libc::timespec,
+) -> Status {
+    let get = |line: &mut Line| {
+        let batch = find(handle)?;
+        if count.is_null() || events.is_null() {
+            return Err(status(INVALID_VALUE));
+        }
+        if let Some(code) = knobs().fail_status.hit(INTERNAL) {
+            return Err(status(code));
+        }
+        // SAFETY: not null, and readable by this function's contract.
+        let most = unsafe { count.read() };
+        // SAFETY: null or readable by this function's contract.
+        let wait = unsafe { wait.as_ref() }.map(|wait| {
+            let seconds = u64::try_from(wait.tv_sec).unwrap_or(0);
+            Duration::new(seconds, u32::try_from(wait.tv_nsec).unwrap_or(0))
+        });
+        let until = wait.map(|wait| Instant::now() + wait);
+        let fetched = match batch.fetch(least, most, until) {
+            Ok(fetched) => fetched,
+            Err(lost) => {
+                if most > 0 {
+                    // SAFETY: room for one event; like the real library this tells the failed one and leaves `count`.
+                    unsafe { events.write(lost.event()) };
+                }
+                return Err(status(IO_ERROR));
+            }
+        };
+        for (index, done) in fetched.iter().enumerate() {
+            // SAFETY: at most `most` events, for which there is room by this function's contract.
+            unsafe { events.add(index).write(done.event()) };
+        }
+        line.put("events", fetched.len());
+        // SAFETY: not null, and writable by this function's contract.
+        unsafe { count.write(u32::try_from(fetched.len()).unwrap_or(most)) };
+        Ok(())
+    };
+    if knobs().instant {
+        return get(&mut Line::new()).err().unwrap_or_default();
+    }
+    call("cuFileBatchIOGetStatus", |line| {
+        line.put_address("batch", handle as u64);
+        get(line)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileBatchIOCancel(handle: usize) -> Status {
+    call("cuFileBatchIOCancel", |line| {
+        line.put_address("batch", handle as u64);
+        find(handle)?.cancel();
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuFileBatchIODestroy(handle: usize) {
+    // The real function returns nothing; an unknown handle is only logged.
+    call("cuFileBatchIODestroy", |line| {
+        line.put_address("batch", handle as u64);
+        let batch = state().batches.remove(&handle).ok_or(status(INVALID_VALUE))?;
+        batch.cancel();
+        Ok(())
+    });
+}
