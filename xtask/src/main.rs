@@ -1,5 +1,6 @@
 //! `cargo xtask …`: what the project needs beside a compiler, one word each.
 
+mod bench;
 mod command;
 mod fio;
 mod layouts;
@@ -33,10 +34,11 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Outcome {
     let root = workspace();
     match words {
+        ["bench", words @ ..] => bench::run(&root, words),
         ["fio", version] => fio::binary(&root, version),
         ["fio-src", version] => fio::source(&root, version),
         ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
-        _ => Err(USAGE.into()),
+        _ => Err(format!("{USAGE}\n{}", bench::USAGE).into()),
     }
 }
 

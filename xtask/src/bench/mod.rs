@@ -1,0 +1,97 @@
+//! `cargo xtask bench`: ratios between fio command lines, measured side by side in interleaved rounds.
+//!
+//! `plan` holds the benchmarks, `run` runs one fio, `rounds` runs them in turn and compares, `show` prints and writes the result; `callgrind`
+//! counts instructions instead. `data`, `machine` and `stats` are used by those.
+
+mod callgrind;
+mod data;
+mod machine;
+mod options;
+mod plan;
+mod rounds;
+mod run;
+mod show;
+mod stats;
+
+use crate::Outcome;
+use data::DataFile;
+use machine::Machine;
+use options::Options;
+use plan::Benchmark;
+use run::Fio;
+use std::{fs, path::Path, time::SystemTime};
+
+pub(crate) const USAGE: &str = options::USAGE;
+
+/// Runs the named benchmarks, or all; fails where a claim is not met.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
+    let options = Options::parse(words)?;
+    let library = root.join("target/release/libgpuio.so");
+    check_library(root, &library)?;
+    let machine = Machine::look(root, &options.fio)?;
+    let data = DataFile::make(&options.folder, plan::FILE_BYTES)?;
+    let fio = Fio { program: options.fio.clone(), file: data.path(), core: options.core };
+    println!("{machine}");
+
+    let mut missed = Vec::new();
+    for benchmark in plan::chosen(&options.names, &library)? {
+        if options.instructions {
+            instructions(root, &fio, &machine, &benchmark)?;
+        } else {
+            data.check(benchmark.needs_tmpfs)?;
+            missed.extend(ratios(root, &fio, &machine, &benchmark, &options)?);
+        }
+    }
+    if missed.is_empty() { Ok(()) } else { Err(missed.join("\n").into()) }
+}
+
+/// Measures one benchmark; returns a line for each claim that is not met.
+fn ratios(root: &Path, fio: &Fio, machine: &Machine, benchmark: &Benchmark, options: &Options) -> Result<Vec<String>, String> {
+    show::heading(benchmark, options);
+    let result = rounds::measure(fio, benchmark, options)?;
+    print!("{}", show::table(benchmark, &result));
+    keep(root, benchmark.name, &show::json(benchmark, &result, machine, options))?;
+    Ok(result.missed(benchmark.name))
+}
+
+fn instructions(root: &Path, fio: &Fio, machine: &Machine, benchmark: &Benchmark) -> Result<(), String> {
+    if benchmark.contenders.iter().any(|contender| !contender.is_synchronous) {
+        println!("\n{}: left out, since what waits for other threads has no fixed number of instructions per I/O", benchmark.name);
+        return Ok(());
+    }
+    let counted = callgrind::count(fio, benchmark, &root.join("target/bench"))?;
+    print!("{}", callgrind::table(benchmark, &counted));
+    keep(root, &format!("{}-instructions", benchmark.name), &callgrind::json(benchmark, &counted, machine))
+}
+
+/// Writes `target/bench/NAME.json`.
+fn keep(root: &Path, name: &str, value: &serde_json::Value) -> Result<(), String> {
+    let path = root.join("target/bench").join(name).with_extension("json");
+    let at = |error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(root.join("target/bench")).map_err(at)?;
+    fs::write(&path, format!("{value:#}\n")).map_err(at)?;
+    println!("  written: target/bench/{name}.json");
+    Ok(())
+}
+
+/// The library must be there, and be what the sources say.
+fn check_library(root: &Path, library: &Path) -> Result<(), String> {
+    let built = fs::metadata(library).and_then(|found| found.modified());
+    let built = built.map_err(|error| format!("target/release/libgpuio.so: {error}; run «cargo build --release» first"))?;
+    if newest(&root.join("src")).is_some_and(|changed| changed > built) {
+        eprintln!("xtask: target/release/libgpuio.so is older than src/: what is measured is not what the sources say");
+    }
+    Ok(())
+}
+
+/// When the newest file below `folder` was changed.
+fn newest(folder: &Path) -> Option<SystemTime> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    entries
+        .filter_map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => newest(&entry.path()),
+            Ok(found) => found.modified().ok(),
+            Err(_) => None,
+        })
+        .max()
+}

@@ -1,0 +1,144 @@
+//! The benchmarks: which fio command lines are compared with which, and what is claimed.
+
+use std::path::Path;
+
+/// Size of the test file; it fits any machine's memory, not its caches.
+pub(super) const FILE_BYTES: usize = 64 << 20;
+
+/// Several fio command lines over one file.
+pub(super) struct Benchmark {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub needs_tmpfs: bool,
+    /// Options of fio that all contenders share.
+    pub shared: Vec<String>,
+    pub contenders: Vec<Contender>,
+    pub comparisons: Vec<Comparison>,
+}
+
+impl Benchmark {
+    /// The options of fio that make this contender.
+    pub fn words(&self, contender: &Contender) -> Vec<String> {
+        self.shared.iter().chain(&contender.words).cloned().collect()
+    }
+}
+
+/// One command line.
+pub(super) struct Contender {
+    pub name: &'static str,
+    pub words: Vec<String>,
+    /// Every job submits and completes in one thread, which can be pinned to a core.
+    pub is_synchronous: bool,
+}
+
+/// The IOPS of one contender as a share of the yardstick's.
+pub(super) struct Comparison {
+    pub contender: &'static str,
+    pub yardstick: &'static str,
+    /// The least that is claimed; none where the figure is for information.
+    pub floor: Option<f64>,
+}
+
+/// The named benchmarks in the order given, or all of them.
+pub(super) fn chosen(names: &[String], library: &Path) -> Result<Vec<Benchmark>, String> {
+    let mut all = vec![posix(library), depth(library)];
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let known = all.iter().map(|benchmark| benchmark.name).collect::<Vec<_>>().join(", ");
+    let mut chosen = Vec::new();
+    for name in names {
+        match all.iter().position(|benchmark| benchmark.name == name) {
+            Some(at) => chosen.push(all.remove(at)),
+            None => return Err(format!("there is no benchmark «{name}», or it was named twice; there are {known}")),
+        }
+    }
+    Ok(chosen)
+}
+
+/// What the engine itself costs: the same pread as fio's psync, all else equal.
+fn posix(library: &Path) -> Benchmark {
+    let sync = |name, words: &str| Contender { name, words: split(words), is_synchronous: true };
+    Benchmark {
+        name: "posix",
+        about: "gpu_io=posix on host memory against fio's psync: 4 KiB random reads, tmpfs, one thread, iodepth=1, full statistics",
+        needs_tmpfs: true,
+        shared: random_reads(),
+        contenders: vec![
+            sync("psync", "--ioengine=psync"),
+            // This engine's buffers are page-aligned, fio's own only where the job says so.
+            sync("psync aligned", "--ioengine=psync --iomem_align=4k"),
+            Contender { words: ours(library, "--gpu_io=posix"), ..sync("gpuio", "") },
+        ],
+        comparisons: vec![
+            Comparison { contender: "gpuio", yardstick: "psync", floor: Some(0.97) },
+            Comparison { contender: "gpuio", yardstick: "psync aligned", floor: Some(0.97) },
+        ],
+    }
+}
+
+/// What depth by threads costs, and what each manner of waiting costs in CPU time. From tmpfs a read is all CPU time, so depth cannot win here.
+fn depth(library: &Path) -> Benchmark {
+    let pool = |name, wait| Contender {
+        name,
+        words: ours(library, &format!("--gpu_mode=pool --iodepth=32 --gpu_wait={wait}")),
+        is_synchronous: false,
+    };
+    let against = |contender| Comparison { contender, yardstick: "psync x16", floor: None };
+    Benchmark {
+        name: "depth",
+        about: "gpu_mode=pool on host memory, iodepth=32 by 16 threads, against fio's psync with numjobs=16: 4 KiB random reads, tmpfs",
+        needs_tmpfs: true,
+        shared: random_reads(),
+        contenders: vec![
+            Contender { name: "psync x16", words: split("--ioengine=psync --numjobs=16 --iomem_align=4k"), is_synchronous: false },
+            pool("pool spin", "spin"),
+            pool("pool yield", "yield"),
+            pool("pool block", "block"),
+        ],
+        comparisons: ["pool spin", "pool yield", "pool block"].map(against).into(),
+    }
+}
+
+fn random_reads() -> Vec<String> {
+    split("--name=bench --thread --group_reporting --rw=randread --bs=4k --norandommap")
+}
+
+fn ours(library: &Path, words: &str) -> Vec<String> {
+    let mut all = vec![format!("--ioengine=external:{}", library.display()), "--gpu_backend=host".to_owned()];
+    all.extend(split(words));
+    all
+}
+
+fn split(words: &str) -> Vec<String> {
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(chosen: &[Benchmark]) -> Vec<&'static str> {
+        chosen.iter().map(|benchmark| benchmark.name).collect()
+    }
+
+    #[test]
+    fn every_comparison_is_between_two_different_contenders_of_its_benchmark() {
+        for benchmark in chosen(&[], Path::new("lib")).unwrap() {
+            for comparison in &benchmark.comparisons {
+                assert_ne!(comparison.contender, comparison.yardstick);
+                for name in [comparison.contender, comparison.yardstick] {
+                    assert_eq!(benchmark.contenders.iter().filter(|c| c.name == name).count(), 1, "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn benchmarks_are_chosen_by_name_and_an_unknown_one_is_answered_with_the_list() {
+        let ask = |words: &[&str]| chosen(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>(), Path::new("lib"));
+        assert_eq!(names(&ask(&["depth", "posix"]).unwrap()), ["depth", "posix"]);
+        let error = ask(&["speed"]).err().unwrap();
+        assert!(error.contains("«speed»") && error.contains("posix, depth"), "{error}");
+    }
+}
