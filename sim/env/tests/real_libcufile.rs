@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::{env, process};
+use std::{env, process, thread};
 
 use sim_common::child;
 use sim_common::cufile::{COMPLETE, CuFile, Entry, FileHandle};
@@ -156,6 +156,67 @@ fn batch_transfers() {
     stage.close();
 }
 
+/// Four threads on two devices, each with a buffer and a file of its own, all through one library at once.
+fn threads_on_two_devices() {
+    let driver = Driver::load("libcuda.so.1").unwrap();
+    driver.init(0).unwrap();
+    let contexts = [driver.primary_retain(0).unwrap(), driver.primary_retain(1).unwrap()];
+    driver.context_set(contexts[0]).unwrap();
+    let cufile = CuFile::load("libcufile.so.0").unwrap();
+    cufile.driver_open().unwrap();
+    let folder = env::current_exe().unwrap().parent().unwrap().to_owned();
+    let work = |number: usize| {
+        driver.context_set(contexts[number % 2]).unwrap();
+        let path = folder.join(format!("thread-{number}-{}.data", process::id()));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).custom_flags(libc::O_DIRECT);
+        let file = options.open(&path).unwrap();
+        let handle = cufile.handle_register(file.as_raw_fd()).unwrap();
+        let base = driver.mem_alloc(MIB).unwrap();
+        assert_eq!(driver.pointer_attribute(9, base), Ok((number % 2) as u64));
+        cufile.buf_register(base, MIB).unwrap();
+        for round in 0..50 {
+            let data = vec![(number * 60 + round) as u8; BLOCK];
+            let (place, other) = (round * BLOCK, (round + 64) * BLOCK);
+            driver.to_device(base + place as u64, &data).unwrap();
+            // SAFETY: device memory, of which the library checks the ranges.
+            let moved = unsafe {
+                let written = cufile.write(handle, base, BLOCK, place as i64, place as i64);
+                (written, cufile.read(handle, base, BLOCK, place as i64, other as i64))
+            };
+            assert_eq!(moved, (BLOCK as isize, BLOCK as isize));
+            let mut back = vec![0; BLOCK];
+            driver.to_host(&mut back, base + other as u64).unwrap();
+            assert_eq!(back, data);
+        }
+        let disk = fs::read(&path).unwrap();
+        for (round, block) in disk.chunks(BLOCK).enumerate() {
+            assert!(block.iter().all(|&byte| byte == (number * 60 + round) as u8));
+        }
+        cufile.buf_deregister(base).unwrap();
+        cufile.handle_deregister(handle);
+        driver.mem_free(base).unwrap();
+        fs::remove_file(&path).unwrap();
+    };
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let work = &work;
+            scope.spawn(move || work(number));
+        }
+    });
+    cufile.driver_close().unwrap();
+}
+
+#[test]
+fn cuda_12_keeps_threads_and_devices_apart() {
+    under("cufile12", "cuda_12_keeps_threads_and_devices_apart", threads_on_two_devices);
+}
+
+#[test]
+fn cuda_13_keeps_threads_and_devices_apart() {
+    under("cufile13", "cuda_13_keeps_threads_and_devices_apart", threads_on_two_devices);
+}
+
 #[test]
 fn cuda_12_moves_the_right_bytes_in_single_calls() {
     under("cufile12", "cuda_12_moves_the_right_bytes_in_single_calls", sync_transfers);
@@ -181,6 +242,7 @@ fn the_simulated_library_stands_in_for_the_real_one() {
     under("cufile-sim", "the_simulated_library_stands_in_for_the_real_one", || {
         sync_transfers();
         batch_transfers();
+        threads_on_two_devices();
     });
 }
 
