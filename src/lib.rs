@@ -1,6 +1,7 @@
 //! libgpuio: an external ioengine for fio. This file is what the library exports, and nothing more.
 
 mod common;
+mod cufile;
 mod engine;
 mod faults;
 mod fio;

@@ -1,6 +1,13 @@
 //! What all vendors share. A vendor implements [`transport::Transport`]; nothing in here knows a vendor, the engine or fio.
 
+pub mod blocking;
+pub mod bounce;
+pub mod cuda;
+pub mod device;
+pub mod driver;
+pub mod library;
 pub mod memory;
 pub mod pool;
+pub mod posix;
 pub mod transport;
 pub mod wait;

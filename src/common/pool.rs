@@ -11,19 +11,9 @@ use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 
+use super::blocking::Blocking;
 use super::transport::{Moved, Operation, Submitted, Transport};
 use super::wait::{Bell, Deadline, Manner};
-
-/// What one thread of a pool does with an operation.
-pub trait Blocking<T>: Send + 'static {
-    /// Called once in the thread itself, before anything else: a vendor's current device belongs to the thread. The error is a text.
-    fn enter(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// Moves all bytes of the operation, or as many as go.
-    fn run(&mut self, operation: &Operation<T>) -> Moved;
-}
 
 struct Shared<T> {
     work: ArrayQueue<Operation<T>>,
@@ -48,8 +38,8 @@ pub struct Pool<T> {
 }
 
 impl<T: Copy + Send + 'static> Pool<T> {
-    /// Starts a thread for each of `workers`; `depth` operations can be in flight. `path` is what the report calls the way the bytes take.
-    pub fn start<B: Blocking<T>>(workers: Vec<B>, depth: usize, manner: Manner, path: &'static str) -> io::Result<Self> {
+    /// Starts a thread for each of `workers`; `depth` operations can be in flight.
+    pub fn start<B: Blocking<T>>(workers: Vec<B>, depth: usize, manner: Manner) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             work: ArrayQueue::new(depth.max(1)),
             results: ArrayQueue::new(depth.max(1)),
@@ -57,7 +47,7 @@ impl<T: Copy + Send + 'static> Pool<T> {
             result_bell: Bell::default(),
             stop: AtomicBool::new(false),
         });
-        let mut pool = Self { shared, threads: Vec::new(), path, manner, depth, in_flight: 0, collected: 0 };
+        let mut pool = Self { shared, threads: Vec::new(), path: B::PATH, manner, depth, in_flight: 0, collected: 0 };
         for (n, mut worker) in workers.into_iter().enumerate() {
             let shared = pool.shared.clone();
             // A thread that cannot start ends the others: dropping `pool` joins them.
@@ -68,13 +58,16 @@ impl<T: Copy + Send + 'static> Pool<T> {
 }
 
 fn work<T: Copy, B: Blocking<T>>(shared: &Shared<T>, worker: &mut B) {
-    let failed = worker.enter().is_err();
+    let failed = worker.enter().err();
     loop {
         let ticket = shared.work_bell.ticket();
         if let Some(operation) = shared.work.pop() {
             // An operation always comes back: fio would wait for a lost one for ever.
-            let ran = panic::catch_unwind(AssertUnwindSafe(|| (!failed).then(|| worker.run(&operation))));
-            let moved = ran.ok().flatten().unwrap_or(Moved { bytes: 0, errno: libc::EIO });
+            let ran = panic::catch_unwind(AssertUnwindSafe(|| match failed {
+                None => worker.run(&operation),
+                Some(code) => Moved::failed(libc::EIO, code),
+            }));
+            let moved = ran.unwrap_or(Moved::failed(libc::EIO, 0));
             // There is room: no more than `depth` operations are ever out.
             let _ = shared.results.push((operation.tag, moved));
             shared.result_bell.ring(1);
@@ -159,25 +152,28 @@ impl<T> Pool<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::driver::Handle;
     use crate::common::transport::{Buffer, Transfer};
     use std::ptr::NonNull;
 
     struct Slow(u64);
 
     impl Blocking<usize> for Slow {
+        const PATH: &'static str = "test";
+
         fn run(&mut self, operation: &Operation<usize>) -> Moved {
             std::thread::sleep(Duration::from_millis(self.0));
-            Moved { bytes: operation.tag, errno: 0 }
+            Moved::bytes(operation.tag)
         }
     }
 
     fn operation(tag: usize) -> Operation<usize> {
         let buffer = Buffer::new(NonNull::slice_from_raw_parts(NonNull::dangling(), 0));
-        Operation { tag, transfer: Transfer::Read, fd: -1, offset: 0, buffer }
+        Operation { tag, transfer: Transfer::Read, fd: -1, handle: Handle::default(), offset: 0, buffer, base: 0, at: 0 }
     }
 
     fn pool(threads: usize, depth: usize, manner: Manner, ms: u64) -> Pool<usize> {
-        Pool::start((0..threads).map(|_| Slow(ms)).collect(), depth, manner, "test").unwrap()
+        Pool::start((0..threads).map(|_| Slow(ms)).collect(), depth, manner).unwrap()
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
+use super::driver::Handle;
+
 /// Which way an operation moves bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
@@ -20,10 +22,16 @@ pub struct Operation<T> {
     pub transfer: Transfer,
     /// Open for as long as the operation lives.
     pub fd: RawFd,
+    /// The vendor's name for the same file.
+    pub handle: Handle,
     /// Where in the file, in bytes.
     pub offset: u64,
-    /// Host memory that nobody else touches while the operation lives.
+    /// fio's buffer for it: host memory that nobody else touches while the operation lives. Its length is the operation's.
     pub buffer: Buffer,
+    /// Where the job's I/O buffers start, as registered with the vendor; on host memory, where fio's start.
+    pub base: usize,
+    /// How far behind `base` the operation's buffer lies: the same as fio's own from the start of its block.
+    pub at: usize,
 }
 
 /// Host memory that an operation owns for as long as it lives, whichever thread has the operation. Only the kernel and the vendors' call
@@ -35,9 +43,26 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// `length` bytes at a host address that a device's driver gave.
+    #[inline]
+    pub fn at(address: usize, length: usize) -> Self {
+        Self { address, length }
+    }
+
     #[inline]
     pub fn new(bytes: NonNull<[u8]>) -> Self {
         Self { address: bytes.cast::<u8>().as_ptr().expose_provenance(), length: bytes.len() }
+    }
+
+    /// The first `length` bytes of it.
+    #[inline]
+    pub fn first(self, length: usize) -> Self {
+        Self { address: self.address, length: length.min(self.length) }
+    }
+
+    #[inline]
+    pub fn address(self) -> usize {
+        self.address
     }
 
     /// The first byte, for a call table.
@@ -60,6 +85,36 @@ pub struct Moved {
     pub bytes: usize,
     /// The errno that ended it with nothing moved, or 0.
     pub errno: i32,
+    /// The vendor's code behind the errno, for [`super::driver::Driver::explain`]; 0 where there is none.
+    pub code: i32,
+}
+
+impl Moved {
+    #[inline]
+    pub const fn bytes(bytes: usize) -> Self {
+        Self { bytes, errno: 0, code: 0 }
+    }
+
+    pub const fn failed(errno: i32, code: i32) -> Self {
+        Self { bytes: 0, errno, code }
+    }
+}
+
+/// Calls `step` for what is left of an operation until all is moved, the rest fails, or it returns 0. `step` gets how many bytes are done.
+#[inline]
+pub fn move_all(wanted: usize, mut step: impl FnMut(usize) -> Result<usize, Moved>) -> Moved {
+    let mut moved = 0;
+    while moved < wanted {
+        match step(moved) {
+            Ok(0) => break,
+            Ok(bytes) => moved += bytes,
+            Err(Moved { errno: libc::EINTR, .. }) => {}
+            // What was moved so far counts; fio asks for the rest again and gets the error with its own offset.
+            Err(_) if moved > 0 => break,
+            Err(failed) => return failed,
+        }
+    }
+    Moved::bytes(moved)
 }
 
 /// What [`Transport::submit`] did with an operation.

@@ -1,9 +1,17 @@
 //! The one place that chooses a vendor, and refuses what the chosen one cannot do.
 
-use super::options::{Backend, Data, Io, Memory, Mode, Options, Wait};
+use std::sync::Arc;
+
+use super::options::{Backend, CudaIo, Data, DeviceIds, Io, Memory, Mode, Options, Wait};
+use crate::common::blocking::{Blocking, Synchronous};
+use crate::common::bounce::Bounce;
+use crate::common::cuda::{Cuda, CudaDevice};
+use crate::common::device::Device;
+use crate::common::driver::{DeviceOnly, Driver, NoDriver};
 use crate::common::pool::Pool;
 use crate::common::transport::Transport;
 use crate::common::wait::Manner;
+use crate::cufile::{self, Cufile};
 use crate::host;
 
 /// Threads of a pool where `gpu_threads` says nothing and iodepth is higher.
@@ -13,18 +21,31 @@ const DEFAULT_THREADS: u32 = 16;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
     pub backend: Backend,
-    pub reason: Option<&'static str>,
+    pub reason: Option<String>,
+}
+
+/// A backend that is ready for a job's memory and files.
+pub struct Opened<T> {
+    pub driver: Box<dyn Driver>,
+    pub transport: Box<dyn Transport<T>>,
+    /// What the user is to know, said once a job group.
+    pub notes: Vec<String>,
 }
 
 /// Settles `gpu_backend=auto` and checks the named backend against the options that imply one. `loaded_as` is the name under which fio
 /// loaded the library.
 pub fn choose(options: &Options, loaded_as: &str) -> Result<Choice, String> {
-    let implied = implied(options, loaded_as)?;
+    let settled = |backend, reason: &str| Ok(Choice { backend, reason: Some(reason.to_owned()) });
+    let implied = implied(options)?;
     match (options.backend, implied) {
-        (Backend::Auto, Some((backend, reason))) => Ok(Choice { backend, reason: Some(reason) }),
-        (Backend::Auto, None) => Ok(Choice { backend: Backend::Host, reason: Some("this build has no other backend yet") }),
-        (named, Some((backend, reason))) if named != backend && backend_is_named(options, backend) => Err(format!(
-            "gpu_backend={} contradicts {reason}, which means gpu_backend={}: leave one of them out",
+        (Backend::Auto, Some((backend, option))) => settled(backend, option),
+        (Backend::Auto, None) => match loaded_as {
+            "libcufile" => settled(Backend::Cufile, "the library was loaded as libcufile"),
+            "libhipfile" => settled(Backend::Hipfile, "the library was loaded as libhipfile"),
+            _ => present(),
+        },
+        (named, Some((backend, option))) if named != backend => Err(format!(
+            "gpu_backend={} contradicts {option}, which means gpu_backend={}: leave one of them out",
             named.word(),
             backend.word()
         )),
@@ -32,46 +53,129 @@ pub fn choose(options: &Options, loaded_as: &str) -> Result<Choice, String> {
     }
 }
 
-/// The backend that the other options or the library's name stand for.
-fn implied(options: &Options, loaded_as: &str) -> Result<Option<(Backend, &'static str)>, String> {
+/// The backend that another option stands for, with that option's name.
+fn implied(options: &Options) -> Result<Option<(Backend, &'static str)>, String> {
     match (options.cuda_io, options.rocm_io) {
         (Some(_), Some(_)) => Err("cuda_io and rocm_io contradict each other: give one of them".to_owned()),
         (Some(_), None) => Ok(Some((Backend::Cufile, "cuda_io"))),
         (None, Some(_)) => Ok(Some((Backend::Hipfile, "rocm_io"))),
-        (None, None) => Ok(match loaded_as {
-            "libcufile" => Some((Backend::Cufile, "ioengine=libcufile")),
-            "libhipfile" => Some((Backend::Hipfile, "ioengine=libhipfile")),
-            _ => None,
-        }),
+        (None, None) => Ok(None),
     }
 }
 
-/// Whether an option names `backend`; the library's name alone only suggests one.
-fn backend_is_named(options: &Options, backend: Backend) -> bool {
-    match backend {
-        Backend::Cufile => options.cuda_io.is_some(),
-        Backend::Hipfile => options.rocm_io.is_some(),
-        _ => false,
-    }
+/// The first backend whose device and library are on this machine.
+fn present() -> Result<Choice, String> {
+    let cufile = Cuda::get().and_then(|_| cufile::is_installed());
+    Ok(match cufile {
+        Ok(()) => Choice { backend: Backend::Cufile, reason: Some("there is an NVIDIA GPU and a libcufile".to_owned()) },
+        Err(line) => Choice { backend: Backend::Host, reason: Some(line) },
+    })
 }
 
-/// Makes the transport of one job with `depth` operations in flight (1 in a thread of io_submit_mode=offload, where fio makes the depth).
-pub fn open<T: Copy + Send + 'static>(choice: &Choice, options: &Options, depth: u32) -> Result<Box<dyn Transport<T>>, String> {
+/// Opens the backend for a job that is number `subjob` of its group, with `depth` operations in flight. `direct` is fio's direct=1.
+pub fn open<T: Copy + Send + 'static>(
+    choice: &Choice,
+    options: &Options,
+    subjob: u32,
+    depth: u32,
+    direct: bool,
+) -> Result<Opened<T>, String> {
+    check_modes(choice, options)?;
     match choice.backend {
-        Backend::Host => {
+        Backend::Auto | Backend::Host => {
             check_host(options)?;
-            match options.mode {
-                Mode::Pool => {}
-                Mode::Auto if depth > 1 => {}
-                _ => return Ok(Box::new(host::Posix)),
-            }
-            let threads = options.threads.unwrap_or(depth.min(DEFAULT_THREADS));
-            let workers = (0..threads).map(|_| host::Posix).collect();
-            let pool = Pool::start(workers, depth as usize, manner(options.wait), "posix");
-            Ok(Box::new(pool.map_err(|error| format!("gpu_threads={threads}: {error}; lower it, or raise the limit of processes"))?))
+            let transport = issue(|| host::Posix, options, depth)?;
+            Ok(Opened { driver: Box::new(NoDriver), transport, notes: Vec::new() })
         }
-        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host", other.word())),
+        Backend::Cufile => open_cufile(options, subjob, depth, direct),
+        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host or cufile", other.word())),
     }
+}
+
+fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: u32, direct: bool) -> Result<Opened<T>, String> {
+    let ordinal = device_of(options, subjob)?;
+    let posix = options.cuda_io == Some(CudaIo::Posix) || options.io == Io::Posix;
+    if posix {
+        if options.require_direct {
+            return Err("gpu_require_direct=1 contradicts gpu_io=posix, which goes through host memory: leave one of them out".to_owned());
+        }
+        let device: Arc<dyn Device> = CudaDevice::open(ordinal)?;
+        let transport = issue(|| Bounce::new(device.clone()), options, depth)?;
+        return Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes: Vec::new() });
+    }
+    let mut notes = Vec::new();
+    let mut doubt = |line: &str| match options.require_direct {
+        true => Err(format!("gpu_require_direct=1: {line}")),
+        false => {
+            notes.push(line.to_owned());
+            Ok(())
+        }
+    };
+    if !direct {
+        doubt("direct=0: cuFile goes through the page cache and host memory; use direct=1 for the direct path")?;
+    }
+    if let Some(line) = cufile::why_not_direct() {
+        doubt(line)?;
+    }
+    let driver = Cufile::open(&cufile::Settings { ordinal, register: options.register })?;
+    let transport = issue(|| driver.worker(), options, depth)?;
+    Ok(Opened { driver: Box::new(driver), transport, notes })
+}
+
+/// Devices are given out round-robin by subjob number.
+fn device_of(options: &Options, subjob: u32) -> Result<u32, String> {
+    match &options.device_ids {
+        None => Ok(0),
+        Some(DeviceIds::Listed(ids)) => Ok(ids[subjob as usize % ids.len()]),
+        Some(DeviceIds::Nearest) => Err("gpu_dev_ids=nearest is not in this build yet: name the devices".to_owned()),
+    }
+}
+
+/// Blocking calls, one at a time or in a pool of threads as the job's mode and depth say.
+fn issue<T: Copy + Send + 'static, B: Blocking<T>>(
+    worker: impl Fn() -> B,
+    options: &Options,
+    depth: u32,
+) -> Result<Box<dyn Transport<T>>, String> {
+    if options.mode == Mode::Sync || (options.mode == Mode::Auto && depth == 1) {
+        return Ok(Box::new(Synchronous(worker())));
+    }
+    let threads = options.threads.unwrap_or(depth.min(DEFAULT_THREADS));
+    let manner = match options.wait {
+        Wait::Spin => Manner::Spin,
+        Wait::Yield => Manner::Yield,
+        Wait::Block => Manner::Block,
+    };
+    let pool = Pool::start((0..threads).map(|_| worker()).collect(), depth as usize, manner);
+    Ok(Box::new(pool.map_err(|error| format!("gpu_threads={threads}: {error}; lower it, or raise the limit of processes"))?))
+}
+
+/// What no backend of this build can do, and what contradicts itself in all of them.
+fn check_modes(choice: &Choice, options: &Options) -> Result<(), String> {
+    if matches!(options.mode, Mode::Batch | Mode::Stream) {
+        let word = options.mode.word();
+        return Err(match choice.backend {
+            Backend::Host => format!("gpu_mode={word} needs a GPU: gpu_backend=host has sync and pool"),
+            _ => format!("gpu_mode={word} is not in this build yet: use gpu_mode=sync or pool"),
+        });
+    }
+    if options.threads.is_some() && options.mode == Mode::Sync {
+        return Err("gpu_threads contradicts gpu_mode=sync: use gpu_mode=pool, or leave one of them out".to_owned());
+    }
+    if options.io == Io::Uring {
+        return Err("gpu_io=uring is not in this build yet: use gpu_io=posix".to_owned());
+    }
+    if options.cuda_io == Some(CudaIo::Cufile) && options.io == Io::Posix {
+        return Err("cuda_io=cufile contradicts gpu_io=posix: leave one of them out".to_owned());
+    }
+    let shared = options.memory.is_some_and(|memory| memory != Memory::Device);
+    if shared && !matches!(options.data, Data::Auto | Data::Exact) {
+        return Err(format!(
+            "gpu_data={} needs gpu_mem=device: in host, pinned and managed memory a write sends fio's own buffer, which is gpu_data=exact",
+            options.data.word()
+        ));
+    }
+    Ok(())
 }
 
 /// What has no meaning where the buffers are host memory is refused, not ignored.
@@ -91,25 +195,5 @@ fn check_host(options: &Options) -> Result<(), String> {
     if options.device_ids.is_some() {
         return Err("gpu_dev_ids needs a GPU: leave it out with gpu_backend=host".to_owned());
     }
-    match options.mode {
-        Mode::Auto | Mode::Sync | Mode::Pool => {}
-        mode @ (Mode::Batch | Mode::Stream) => {
-            return Err(format!("gpu_mode={} needs a GPU: gpu_backend=host has sync and pool", mode.word()));
-        }
-    }
-    if options.threads.is_some() && options.mode == Mode::Sync {
-        return Err("gpu_threads contradicts gpu_mode=sync: use gpu_mode=pool, or leave one of them out".to_owned());
-    }
-    if options.io == Io::Uring {
-        return Err("gpu_io=uring is not in this build yet: use gpu_io=posix".to_owned());
-    }
     Ok(())
-}
-
-fn manner(wait: Wait) -> Manner {
-    match wait {
-        Wait::Spin => Manner::Spin,
-        Wait::Yield => Manner::Yield,
-        Wait::Block => Manner::Block,
-    }
 }

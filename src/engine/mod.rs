@@ -1,24 +1,41 @@
-//! fio's hooks told in our words: a job's life, queueing and completion. Knows transports by their trait only; [`backend`] chooses one.
+//! fio's hooks told in our words: a job's life, queueing, completion, staging. Knows transports and drivers by their traits only;
+//! [`backend`] chooses them.
 
 mod backend;
+mod memory;
 mod options;
 mod report;
+mod staging;
+mod start;
 
+use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::common::memory::HostMemory;
+use crate::common::driver::{Driver, Handle};
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
 use crate::faults;
 use crate::fio::{self, Direction, Done, Entry, File, IoUnit, OptionSpec, Outcome, Queued, Refusal, UnitId};
-use options::Options;
+use memory::{Memory, Region};
 use report::{Counters, Report};
-use serde_json::json;
+use staging::Staging;
 
-/// One fio job on one transport.
+/// One fio job on one transport. Fields are dropped in this order: no operation outlives the driver, nor the driver the memory.
 pub struct Job {
     transport: Box<dyn Transport<InFlight>>,
-    memory: Option<HostMemory>,
+    driver: Box<dyn Driver>,
+    memory: Option<Memory>,
+    layout: memory::Layout,
+    region: Region,
+    staging: Option<Staging>,
+    /// What sizes and offsets are to be a multiple of.
+    alignment: Option<usize>,
+    files: Vec<OpenFile>,
+    /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
+    held: Option<Done>,
+    /// A write whose bytes could not be staged; it fails when it is queued.
+    unstaged: Option<UnitId>,
+    notices: Notices,
     counters: Counters,
     report: Option<Report>,
 }
@@ -30,6 +47,23 @@ struct InFlight {
     wanted: usize,
     transfer: Transfer,
     file: usize,
+    offset: u64,
+}
+
+/// A file of the job, by its number.
+#[derive(Clone, Default)]
+struct OpenFile {
+    fd: Option<RawFd>,
+    handle: Handle,
+    name: String,
+}
+
+/// Lines that are said once a job.
+#[derive(Default)]
+struct Notices {
+    failed: bool,
+    misaligned: bool,
+    staging: bool,
 }
 
 impl fio::Engine for Job {
@@ -41,54 +75,66 @@ impl fio::Engine for Job {
 
     fn start(job: &fio::Job) -> Result<Self, Refusal> {
         faults::strike("init");
-        let refuse = |line| Refusal { errno: libc::EINVAL, line };
-        check_fio_options(job).map_err(refuse)?;
-        let options = Options::parse(&job.options).map_err(refuse)?;
-        let choice = backend::choose(&options, job.loaded_as).map_err(refuse)?;
-        let depth = depth(job);
-        let transport = backend::open(&choice, &options, depth).map_err(refuse)?;
-        if job.subjob == 0 {
-            announce(&choice, depth, transport.as_ref());
-        }
-        let about = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "job": job.fio.text("name"),
-            "loaded_as": job.loaded_as,
-            "subjob": job.subjob,
-            "backend": choice.backend.word(),
-            "iodepth": depth,
-            "options": options.to_json(),
-        });
-        let report = options.report.map(|path| Report::new(&path, job, about)).transpose().map_err(refuse)?;
-        Ok(Self { transport, memory: None, counters: Counters::default(), report })
-    }
-
-    fn is_synchronous(&self) -> bool {
-        self.transport.is_synchronous()
+        start::start(job).map_err(|line| Refusal { errno: libc::EINVAL, line })
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal> {
         faults::strike("iomem_alloc");
         let wanted = if faults::allocation_fails() { usize::MAX } else { bytes };
-        let memory = HostMemory::new(wanted).map_err(|error| Refusal {
-            errno: libc::ENOMEM,
-            line: format!("no memory for the I/O buffers: {bytes} bytes were asked for ({error}); lower iodepth or the block size"),
-        })?;
+        let refuse = |line| Refusal { errno: libc::ENOMEM, line };
+        let mut memory = Memory::new(self.layout, self.driver.device(), wanted).map_err(refuse)?;
+        self.region = memory.region();
+        self.driver.attach(self.region.base, bytes).map_err(refuse)?;
         Ok(self.memory.insert(memory).start())
+    }
+
+    fn ready(&mut self) -> Result<bool, Refusal> {
+        if let (Some(staging), Some(_)) = (&self.staging, &self.memory) {
+            staging.fill(&self.region).map_err(|error| Refusal {
+                errno: libc::EIO,
+                line: format!("filling the I/O buffers on the device: {}", staging.explain(error)),
+            })?;
+        }
+        Ok(self.transport.is_synchronous())
     }
 
     fn free(&mut self) {
         self.transport.cancel();
+        self.driver.detach();
         self.memory = None;
     }
 
     fn opened(&mut self, file: &File) -> Result<(), Refusal> {
-        self.counters.opened(file.index(), &file.name());
+        let (index, name) = (file.index(), file.name());
+        self.counters.opened(index, &name);
+        let handle = self.driver.open_file(file.fd(), &name).map_err(|line| Refusal { errno: libc::EIO, line })?;
+        if self.files.len() <= index {
+            self.files.resize(index + 1, OpenFile::default());
+        }
+        memory::set_handle(file.fd(), Some(handle));
+        self.files[index] = OpenFile { fd: Some(file.fd()), handle, name };
         Ok(())
+    }
+
+    fn closing(&mut self, file: &File) {
+        if let Some(fd) = self.files.get_mut(file.index()).and_then(|open| open.fd.take()) {
+            memory::set_handle(fd, None);
+            self.driver.close_file(self.files[file.index()].handle);
+        }
+    }
+
+    #[inline]
+    fn prepare(&mut self, unit: &IoUnit) {
+        if self.staging.is_some() && unit.direction() == Direction::Write {
+            self.stage(unit);
+        }
     }
 
     fn queue(&mut self, unit: &IoUnit) -> Queued {
         faults::strike("queue");
+        if self.held.is_some() {
+            return Queued::Busy; // fio fetches it, and asks again
+        }
         let transfer = match unit.direction() {
             Direction::Read => Transfer::Read,
             Direction::Write => Transfer::Write,
@@ -97,11 +143,19 @@ impl fio::Engine for Job {
             Direction::Trim => return Queued::Done(unit.trim()),
             Direction::Sync => return Queued::Done(unit.sync()),
         };
-        let (file, wanted) = (unit.file(), unit.length());
-        let tag = InFlight { unit: unit.id(), wanted, transfer, file: file.index() };
-        let buffer = Buffer::new(unit.buffer());
-        match self.transport.submit(Operation { tag, transfer, fd: file.fd(), offset: unit.offset(), buffer }) {
-            Submitted::Done(moved) => Queued::Done(account(&mut self.counters, tag, moved)),
+        let Some(operation) = self.operation(unit, transfer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
+        let tag = operation.tag;
+        match self.transport.submit(operation) {
+            Submitted::Done(moved) => {
+                let outcome = self.account(tag, moved);
+                match transfer {
+                    Transfer::Read if self.staging.as_ref().is_some_and(Staging::copies_back) => {
+                        self.held = Some(Done { unit: tag.unit, outcome });
+                        Queued::InFlight
+                    }
+                    _ => Queued::Done(outcome),
+                }
+            }
             Submitted::InFlight => Queued::InFlight,
             Submitted::Busy => Queued::Busy,
         }
@@ -113,58 +167,148 @@ impl fio::Engine for Job {
 
     fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), i32> {
         faults::strike("reap");
-        let counters = &mut self.counters;
-        self.transport.reap(min, max, timeout, &mut |tag, moved| {
-            done.push(Done { unit: tag.unit, outcome: account(counters, tag, moved) });
+        if let Some(held) = self.held.take() {
+            done.push(held);
+            return Ok(());
+        }
+        let Self { transport, counters, notices, driver, files, .. } = self;
+        transport.reap(min, max, timeout, &mut |tag, moved| {
+            done.push(Done { unit: tag.unit, outcome: account(counters, notices, driver.as_ref(), files, tag, moved) });
         })
     }
+
+    fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome {
+        let Some(staging) = self.staging.as_ref().filter(|s| s.copies_back()) else { return outcome };
+        if unit.direction() != Direction::Read || outcome.error != 0 {
+            return outcome;
+        }
+        let buffer = Buffer::new(unit.buffer());
+        let came = buffer.first(buffer.len() - outcome.left);
+        let copied = self.region.offset_of(buffer).ok_or(None).and_then(|at| staging.after_read(&self.region, at, came).map_err(Some));
+        match copied {
+            Ok(()) => outcome,
+            Err(error) => {
+                let what = error.map_or_else(|| "its buffer is unknown".to_owned(), |e| staging.explain(e));
+                self.staging_failed("copying a read back from the device, for fio to verify", &what);
+                Outcome::failed(libc::EIO) // what was not seen is not verified
+            }
+        }
+    }
+}
+
+impl Job {
+    /// The transport's view of a unit. `None` where its bytes were not staged, or its buffer is nobody's.
+    #[inline]
+    fn operation(&mut self, unit: &IoUnit, transfer: Transfer) -> Option<Operation<InFlight>> {
+        if self.unstaged.take_if(|failed| *failed == unit.id()).is_some() {
+            return None;
+        }
+        let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
+        let at = self.offset_of(buffer)?;
+        let handle = self.handle(&file);
+        self.check_alignment(offset, buffer.len(), at);
+        let tag = InFlight { unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
+        Some(Operation { tag, transfer, fd: file.fd(), handle, offset, buffer, base: self.region.base, at })
+    }
+
+    /// Where in the block `buffer` lies. A thread of io_submit_mode=offload finds its parent's block at its first unit.
+    #[inline]
+    fn offset_of(&mut self, buffer: Buffer) -> Option<usize> {
+        if let Some(at) = self.region.offset_of(buffer) {
+            return Some(at);
+        }
+        self.region = memory::region_of(buffer)?;
+        self.region.offset_of(buffer)
+    }
+
+    #[inline]
+    fn handle(&self, file: &File) -> Handle {
+        match self.files.get(file.index()) {
+            Some(open) if open.fd == Some(file.fd()) => open.handle,
+            _ => memory::handle_of(file.fd()).unwrap_or_default(),
+        }
+    }
+
+    #[inline]
+    fn check_alignment(&mut self, offset: u64, length: usize, at: usize) {
+        let Some(unit) = self.alignment else { return };
+        if !self.notices.misaligned && (offset as usize | length | at) & (unit - 1) != 0 {
+            self.notices.misaligned = true;
+            fio::line(&format!(
+                "an I/O at offset {offset} of {length} bytes is not a multiple of {unit} bytes, so the vendor's library takes its slower way \
+                 (said once; use bs and offsets that are multiples of {unit})"
+            ));
+        }
+    }
+
+    #[cold]
+    fn stage(&mut self, unit: &IoUnit) {
+        let buffer = Buffer::new(unit.buffer());
+        let at = self.offset_of(buffer);
+        let Some(staging) = &mut self.staging else { return };
+        let staged = at.ok_or(None).and_then(|at| staging.before_write(&self.region, at, buffer).map_err(Some));
+        if let Err(error) = staged {
+            let what = error.map_or_else(|| "its buffer is unknown".to_owned(), |e| staging.explain(e));
+            self.unstaged = Some(unit.id());
+            self.staging_failed("staging a write on the device", &what);
+        }
+    }
+
+    #[cold]
+    fn staging_failed(&mut self, doing: &str, what: &str) {
+        if !self.notices.staging {
+            self.notices.staging = true;
+            fio::line(&format!("{doing}: {what}; the I/O fails (said once)"));
+        }
+    }
+
+    #[inline]
+    fn account(&mut self, tag: InFlight, moved: Moved) -> Outcome {
+        account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, moved)
+    }
+}
+
+/// Counts an operation that has ended, and says how fio is to see it.
+#[inline]
+fn account(
+    counters: &mut Counters,
+    notices: &mut Notices,
+    driver: &dyn Driver,
+    files: &[OpenFile],
+    tag: InFlight,
+    moved: Moved,
+) -> Outcome {
+    counters.add(tag.file, tag.transfer, tag.wanted, moved);
+    if moved.errno == 0 {
+        return Outcome { error: 0, left: tag.wanted - moved.bytes };
+    }
+    if moved.code != 0 && !notices.failed {
+        notices.failed = true;
+        let name = files.get(tag.file).map_or("a file", |file| &file.name);
+        let what = if tag.transfer == Transfer::Read { "read" } else { "write" };
+        fio::line(&format!(
+            "{what} of {name} at offset {}, {} bytes: {} (said once; the report counts them all)",
+            tag.offset,
+            tag.wanted,
+            driver.explain(moved.code)
+        ));
+    }
+    Outcome::failed(moved.errno)
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
         faults::strike("cleanup");
         self.transport.cancel();
+        for file in self.files.drain(..) {
+            if let Some(fd) = file.fd {
+                memory::set_handle(fd, None);
+                self.driver.close_file(file.handle);
+            }
+        }
+        self.driver.detach();
         if let Some(Err(line)) = self.report.as_ref().map(|report| report.write(&self.counters, self.transport.path())) {
             fio::line(&line);
         }
     }
-}
-
-/// fio's own options that this engine cannot serve, with the line that says so. fio says less, or nothing, or crashes (up to 3.33).
-fn check_fio_options(job: &fio::Job) -> Result<(), String> {
-    const ZONE_MODE_ZBD: i32 = 3;
-    if job.fio.is_set("mem") {
-        return Err("mem= and iomem= conflict with this engine, which allocates the I/O buffers itself: leave them out".to_owned());
-    }
-    if job.fio.int("zonemode") == Some(ZONE_MODE_ZBD) {
-        return Err(fio::ZONED.to_owned());
-    }
-    Ok(())
-}
-
-/// How many operations this job's transport may get at a time. With io_submit_mode=offload fio makes the depth with threads of its own,
-/// each of which starts the engine anew.
-fn depth(job: &fio::Job) -> u32 {
-    const OFFLOAD: i32 = 1;
-    match job.fio.int("io_submit_mode") {
-        Some(OFFLOAD) => 1,
-        _ => job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1),
-    }
-}
-
-/// Says once a job group what the engine chose where the job left it open, and what it cannot do.
-fn announce(choice: &backend::Choice, depth: u32, transport: &dyn Transport<InFlight>) {
-    if let Some(reason) = choice.reason {
-        fio::line(&format!("gpu_backend=auto is {}: {reason}", choice.backend.word()));
-    }
-    if depth > 1 && transport.is_synchronous() {
-        fio::line(&format!("gpu_mode=sync has one operation in flight at a time: iodepth={depth} acts as 1"));
-    }
-}
-
-/// Counts an operation that has ended, and says how fio is to see it.
-#[inline]
-fn account(counters: &mut Counters, tag: InFlight, moved: Moved) -> Outcome {
-    counters.add(tag.file, tag.transfer, tag.wanted, moved);
-    Outcome { error: moved.errno, left: if moved.errno == 0 { tag.wanted - moved.bytes } else { 0 } }
 }

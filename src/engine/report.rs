@@ -132,10 +132,10 @@ mod tests {
         let report = |run: &str| Report { path: path.clone(), run: run.to_owned(), about: json!({ "subjob": 0 }) };
         let mut counters = Counters::default();
         counters.opened(1, "/data/f");
-        counters.add(1, Transfer::Read, 4096, Moved { bytes: 4096, errno: 0 });
-        counters.add(1, Transfer::Read, 4096, Moved { bytes: 100, errno: 0 });
-        counters.add(1, Transfer::Write, 4096, Moved { bytes: 0, errno: 5 });
-        counters.add(7, Transfer::Write, 4096, Moved { bytes: 0, errno: 5 });
+        counters.add(1, Transfer::Read, 4096, Moved::bytes(4096));
+        counters.add(1, Transfer::Read, 4096, Moved::bytes(100));
+        counters.add(1, Transfer::Write, 4096, Moved::failed(5, 0));
+        counters.add(7, Transfer::Write, 4096, Moved::failed(5, 0));
         for run in ["a", "a", "b"] {
             report(run).write(&counters, "posix").unwrap();
         }

@@ -62,15 +62,21 @@ pub trait Engine: Sized + 'static {
     /// Makes the job ready, or says why it cannot run. Whatever was made is gone again on an error.
     fn start(job: &Job) -> Result<Self, Refusal>;
 
-    /// Whether queue() answers every transfer with its result.
-    fn is_synchronous(&self) -> bool;
-
     /// Host memory of `bytes` bytes for the buffers of all I/O units, zeroed, valid until [`Engine::free`].
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal>;
     fn free(&mut self);
 
+    /// The buffers are there and filled; I/O starts next. Says whether queue() does the I/O itself, in the calling thread.
+    fn ready(&mut self) -> Result<bool, Refusal>;
+
     /// A file of the job is open now; an error closes it again and fails the job.
     fn opened(&mut self, file: &File) -> Result<(), Refusal>;
+
+    /// The file is about to be closed.
+    fn closing(&mut self, file: &File);
+
+    /// The unit's buffer is filled and queue() comes next. What is done here is in no latency.
+    fn prepare(&mut self, unit: &IoUnit);
 
     fn queue(&mut self, unit: &IoUnit) -> Queued;
 
@@ -79,6 +85,10 @@ pub trait Engine: Sized + 'static {
 
     /// Waits until `min` operations have ended, or `timeout` has passed, and appends at most `max` of them to `done`.
     fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), i32>;
+
+    /// fio has stamped the completion of a reaped unit and looks at its bytes next; what is done here is in no latency. Returns how the unit
+    /// is to end.
+    fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome;
 }
 
 /// What hangs at the job's `io_ops_data`.
@@ -180,14 +190,21 @@ pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
         if cell.without_memory {
             return libc::ENOMEM; // up to 3.33 fio goes on where iomem_alloc() failed, and would crash
         }
-        if cell.engine.is_synchronous() {
-            // SAFETY: the job's layout was confirmed; `flags` is at 28 in every version's ops table.
-            unsafe {
-                let ops = td.byte_add(at.io_ops).cast::<*const c_void>().read();
-                thread::mark_synchronous(td, at, ops.byte_add(28).cast::<u32>().read());
+        match cell.engine.ready() {
+            Ok(false) => 0,
+            Ok(true) => {
+                // SAFETY: the job's layout was confirmed; `flags` is at 28 in every version's ops table.
+                unsafe {
+                    let ops = td.byte_add(at.io_ops).cast::<*const c_void>().read();
+                    thread::mark_synchronous(td, at, ops.byte_add(28).cast::<u32>().read());
+                }
+                0
+            }
+            Err(refusal) => {
+                log::line(&refusal.line);
+                refusal.errno
             }
         }
-        0
     });
     ready.unwrap_or(libc::EIO)
 }
@@ -209,6 +226,21 @@ pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut
     // SAFETY: undoes the opening above.
     unsafe { (fio.generic_close_file)(td, file) };
     1
+}
+
+pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
+    guard::catch("close_file", || {
+        // SAFETY: fio passes the job and one of its open files.
+        unsafe { cell::<E>(td).map(|cell| cell.engine.closing(&File::new(file))) }
+    });
+    // SAFETY: as above.
+    symbols::fio().map_or(1, |fio| unsafe { (fio.generic_close_file)(td, file) })
+}
+
+pub(super) unsafe extern "C" fn prep<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
+    // SAFETY: fio passes a live job that came up and one of its units.
+    let Some((cell, unit, _)) = (unsafe { open::<E>(td, io_u) }) else { return libc::EIO };
+    guard::catch("prep", || cell.engine.prepare(&unit)).map_or(libc::EIO, |()| 0)
 }
 
 pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
@@ -272,8 +304,9 @@ pub(super) unsafe extern "C" fn event<E: Engine>(td: *mut c_void, index: c_int) 
     let Some(done) = done else { return ptr::null_mut() };
     let io_u = done.unit.as_ptr();
     // SAFETY: the unit was the engine's since queue() answered QUEUED, and fio keeps it alive until it gets it back here.
-    if let Some((_, mut unit, _)) = unsafe { open::<E>(td, io_u) } {
-        unit.complete(done.outcome);
+    if let Some((cell, mut unit, _)) = unsafe { open::<E>(td, io_u) } {
+        let outcome = guard::catch("event", || cell.engine.finish(&unit, done.outcome));
+        unit.complete(outcome.unwrap_or(Outcome::failed(libc::EIO)));
     }
     io_u
 }

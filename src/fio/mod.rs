@@ -16,6 +16,7 @@ mod thread;
 mod unit;
 
 pub use hooks::{Done, Engine, Queued, Refusal, ZONED};
+pub use job_options::JobOptions;
 pub use log::line;
 pub use ops::{Entry, OpsTable, fill};
 pub use options::{OptionSpec, OptionValues};

@@ -97,6 +97,7 @@ fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: 
     table.set(at.flags, hooks::flags());
     table.set(at.init, hooks::init::<E> as *const c_void);
     table.set(at.post_init, hooks::post_init::<E> as *const c_void);
+    table.set(at.prep, hooks::prep::<E> as *const c_void);
     table.set(at.queue, hooks::queue::<E> as *const c_void);
     table.set(at.commit, hooks::commit::<E> as *const c_void);
     table.set(at.getevents, hooks::getevents::<E> as *const c_void);
@@ -106,7 +107,7 @@ fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: 
     table.set(at.iomem_free, hooks::iomem_free::<E> as *const c_void);
     table.set(at.io_u_init, hooks::io_u_init::<E> as *const c_void);
     table.set(at.open_file, hooks::open_file::<E> as *const c_void);
-    table.set(at.close_file, fio.generic_close_file as *const c_void);
+    table.set(at.close_file, hooks::close_file::<E> as *const c_void);
     table.set(at.get_file_size, fio.generic_get_file_size as *const c_void);
     if let Some(offset) = at.get_zoned_model {
         table.set(offset, hooks::get_zoned_model as *const c_void);

@@ -1,0 +1,102 @@
+//! Opening a vendor's library at run time, and the call tables that come out of it.
+
+use std::ffi::CString;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+/// A vendor's library, open for as long as the process lives: none of them can be unloaded safely once a thread of its own has run.
+pub struct Opened {
+    library: Library,
+    /// What was opened, for messages.
+    pub name: String,
+}
+
+/// Opens what the environment variable `variable` names, or else the first of `names` that the loader finds. The error names all that was
+/// tried and what the loader said.
+pub fn open(variable: &str, names: &[&str]) -> Result<Opened, String> {
+    let named = std::env::var(variable).ok().filter(|path| !path.is_empty());
+    let tried: Vec<&str> = named.as_deref().map_or_else(|| names.to_vec(), |path| vec![path]);
+    let mut said = String::new();
+    for name in &tried {
+        // SAFETY: loading runs the vendor's constructors; it happens only in the process or thread of a job that asked for this vendor.
+        match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) } {
+            Ok(library) => return Ok(Opened { library, name: (*name).to_owned() }),
+            Err(error) if said.is_empty() => said = reason(&error),
+            Err(_) => {}
+        }
+    }
+    Err(match named {
+        Some(path) => format!("{path} (named by {variable}) cannot be loaded: {said}"),
+        None => format!("{} cannot be loaded: {said}; {variable}=/path/to/it names another", tried.join(" and ")),
+    })
+}
+
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+impl Opened {
+    /// The address of function `name`, or a line that names the library and the function.
+    pub fn function(&self, name: &str) -> Result<*const (), String> {
+        self.optional(name).ok_or_else(|| format!("{} has no function {name}: it is older than this library supports", self.name))
+    }
+
+    /// The address of a function that not every version has.
+    pub fn optional(&self, name: &str) -> Option<*const ()> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: only the address is taken; the call table gives it its type.
+        let symbol = unsafe { self.library.get::<*const ()>(name.as_bytes_with_nul()) }.ok()?;
+        Some(symbol.into_raw().cast_const().cast())
+    }
+}
+
+/// Declares a struct of function pointers with a `load` that resolves them all, so that nothing is looked up, or missing, later.
+macro_rules! call_table {
+    ($(#[$doc:meta])* pub struct $table:ident {
+        $(fn $name:ident($($argument:ty),* $(,)?) $(-> $result:ty)?;)*
+        $(optional fn $maybe:ident($($maybe_argument:ty),* $(,)?) $(-> $maybe_result:ty)?;)*
+    }) => {
+        $(#[$doc])*
+        #[allow(non_snake_case, reason = "the vendor's names")]
+        pub struct $table {
+            $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $(pub $maybe: Option<unsafe extern "C" fn($($maybe_argument),*) $(-> $maybe_result)?>,)*
+        }
+
+        impl $table {
+            pub fn load(from: &$crate::common::library::Opened) -> Result<Self, String> {
+                // SAFETY: each address is the function of that name, whose C declaration the table repeats.
+                unsafe {
+                    Ok(Self {
+                        $($name: std::mem::transmute::<*const (), unsafe extern "C" fn($($argument),*) $(-> $result)?>(
+                            from.function(stringify!($name))?
+                        ),)*
+                        $($maybe: from.optional(stringify!($maybe)).map(|f| {
+                            std::mem::transmute::<*const (), unsafe extern "C" fn($($maybe_argument),*) $(-> $maybe_result)?>(f)
+                        }),)*
+                    })
+                }
+            }
+        }
+    };
+}
+pub(crate) use call_table;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_absent_is_named_with_the_variable_that_names_another() {
+        let line = open("GPUIO_TEST_LIBRARY", &["libgpuio-none.so.0", "libgpuio-none.so"]).err().unwrap();
+        assert!(line.contains("libgpuio-none.so.0 and libgpuio-none.so cannot be loaded"), "{line}");
+        assert!(line.contains("GPUIO_TEST_LIBRARY=/path/to/it"), "{line}");
+    }
+
+    #[test]
+    fn a_function_that_is_absent_is_named() {
+        let libc = open("GPUIO_TEST_LIBRARY", &["libc.so.6"]).unwrap();
+        assert!(libc.function("getpid").is_ok() && libc.optional("gpuio_none").is_none());
+        assert!(libc.function("gpuio_none").unwrap_err().contains("libc.so.6 has no function gpuio_none"));
+    }
+}

@@ -1,0 +1,192 @@
+//! NVIDIA GPU memory through cuFile: files and buffers registered with the real libcufile, one blocking call for each operation.
+
+mod calls;
+mod codes;
+mod process;
+
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::blocking::Blocking;
+use crate::common::cuda::CudaDevice;
+use crate::common::device::{Device, DeviceError};
+use crate::common::driver::{Driver, Handle};
+use crate::common::transport::{Moved, Operation, Transfer, move_all};
+use calls::{Descriptor, Fd, File, OPAQUE_FD};
+use codes::Failure;
+use process::{Library, Share};
+
+/// cuFile as one job uses it.
+pub struct Cufile {
+    device: Arc<dyn Device>,
+    share: Share,
+    registered: Option<usize>,
+    register: bool,
+}
+
+/// What a job asks of cuFile.
+pub struct Settings {
+    pub ordinal: u32,
+    /// `gpu_register`.
+    pub register: bool,
+}
+
+impl Cufile {
+    pub fn open(settings: &Settings) -> Result<Self, String> {
+        let device: Arc<dyn Device> = CudaDevice::open(settings.ordinal)?;
+        let share = Share::open()?;
+        Ok(Self { device, share, registered: None, register: settings.register })
+    }
+
+    /// A worker for blocking calls, for this job's thread or one of a pool.
+    pub fn worker(&self) -> Direct {
+        Direct { device: self.device.clone(), library: self.share.library() }
+    }
+}
+
+/// Whether libcufile is on this machine; the error is the line that says why not.
+pub fn is_installed() -> Result<(), String> {
+    Library::get().map(|_| ())
+}
+
+/// Why the bytes of this machine's cuFile jobs do not go straight between storage and GPU; `None` where they may.
+pub fn why_not_direct() -> Option<&'static str> {
+    (!Path::new("/proc/driver/nvidia-fs/version").exists()).then_some(
+        "nvidia-fs is not loaded, so cuFile runs in compat mode, through host memory; load it (modprobe nvidia-fs) for the direct path",
+    )
+}
+
+impl Driver for Cufile {
+    fn device(&self) -> Option<&Arc<dyn Device>> {
+        Some(&self.device)
+    }
+
+    fn version(&self) -> Option<String> {
+        Some(self.share.library().version.clone())
+    }
+
+    fn attach(&mut self, base: usize, bytes: usize) -> Result<(), String> {
+        if !self.register {
+            return Ok(());
+        }
+        // SAFETY: a block that the job owns until after detach().
+        let status = unsafe { (self.share.library().calls.cuFileBufRegister)(base as *const _, bytes, 0) };
+        if let Some(failure) = Failure::of(status) {
+            return Err(format!("cuFileBufRegister of {bytes} bytes: {}{}", Library::explain(failure), self.room()));
+        }
+        self.registered = Some(base);
+        Ok(())
+    }
+
+    fn detach(&mut self) {
+        if let Some(base) = self.registered.take() {
+            // SAFETY: registered in attach(); no operation is in flight.
+            unsafe { (self.share.library().calls.cuFileBufDeregister)(base as *const _) };
+        }
+    }
+
+    fn open_file(&mut self, fd: RawFd, name: &str) -> Result<Handle, String> {
+        let mut handle: File = std::ptr::null_mut();
+        let mut descriptor = Descriptor { kind: OPAQUE_FD, fd: Fd { fd }, operations: std::ptr::null() };
+        // SAFETY: places for the handle and for the descriptor, which the call copies; the file is open.
+        let status = unsafe { (self.share.library().calls.cuFileHandleRegister)(&mut handle, &mut descriptor) };
+        match Failure::of(status) {
+            None => Ok(Handle(handle as usize)),
+            Some(failure) => Err(format!("cuFileHandleRegister of {name}: {}{}", Library::explain(failure), file_hint(failure, fd))),
+        }
+    }
+
+    fn close_file(&mut self, handle: Handle) {
+        // SAFETY: a handle that open_file() gave, given back once; no operation on it is in flight.
+        unsafe { (self.share.library().calls.cuFileHandleDeregister)(handle.0 as File) };
+    }
+
+    fn explain(&self, code: i32) -> String {
+        if code > 5000 { Library::explain(Failure::Own(code)) } else { self.device.explain(DeviceError(code)) }
+    }
+
+    fn alignment(&self) -> Option<usize> {
+        Some(4096)
+    }
+}
+
+impl Cufile {
+    /// How much of the GPU's BAR1 there is, where the library tells.
+    fn room(&self) -> String {
+        let mut kib = 0;
+        let ordinal = self.device.place().ordinal as i32;
+        // SAFETY: a place for one word.
+        let known = self.share.library().calls.cuFileGetBARSizeInKB.is_some_and(|call| unsafe { call(ordinal, &mut kib) }.own == 0);
+        if known { format!("; the GPU's BAR1 has {kib} KiB in all") } else { String::new() }
+    }
+}
+
+impl Drop for Cufile {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// What a file's place has to do with a failure.
+fn file_hint(failure: Failure, fd: RawFd) -> String {
+    let Ok(about) = std::fs::metadata(format!("/proc/self/fd/{fd}")) else { return String::new() };
+    let device = std::os::unix::fs::MetadataExt::dev(&about);
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let file_system = file_system_of(major, minor).map_or_else(String::new, |name| format!("; its file system is {name}"));
+    let udev = format!("/run/udev/data/b{major}:{minor}");
+    match failure {
+        Failure::Own(codes::HANDLE_NOT_REGISTERED | codes::INTERNAL_ERROR) if !Path::new(&udev).exists() => format!(
+            "{file_system}; udev has no data on its block device ({udev} is missing, as in a container), and libcufile asks for it: \
+             make /run/udev visible here"
+        ),
+        _ => file_system,
+    }
+}
+
+/// The type of the mounted file system on block device `major`:`minor`, from mountinfo.
+fn file_system_of(major: u32, minor: u32) -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let device = format!("{major}:{minor}");
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device.as_str()))?;
+    line.split_once(" - ")?.1.split(' ').next().map(str::to_owned)
+}
+
+/// One blocking cuFile call for each operation.
+pub struct Direct {
+    device: Arc<dyn Device>,
+    library: &'static Library,
+}
+
+impl<T> Blocking<T> for Direct {
+    const PATH: &'static str = "cufile";
+
+    fn enter(&mut self) -> Result<(), i32> {
+        self.device.enter().map_err(|error| error.0)
+    }
+
+    fn run(&mut self, operation: &Operation<T>) -> Moved {
+        move_all(operation.buffer.len(), |done| self.call(operation, done))
+    }
+}
+
+impl Direct {
+    /// One call for what is left after `done` bytes. The address is always the registered base, the rest is in the offset.
+    fn call<T>(&self, operation: &Operation<T>, done: usize) -> Result<usize, Moved> {
+        let left = operation.buffer.len() - done;
+        let (offset, at) = ((operation.offset as usize + done) as i64, (operation.at + done) as i64);
+        let (handle, base, calls) = (operation.handle.0 as File, operation.base as *mut _, &self.library.calls);
+        // SAFETY: the handle and the block live as long as the operation; the library checks the range against the block.
+        let returned = unsafe {
+            match operation.transfer {
+                Transfer::Read => (calls.cuFileRead)(handle, base, left, offset, at),
+                Transfer::Write => (calls.cuFileWrite)(handle, base, left, offset, at),
+            }
+        };
+        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        codes::transferred(returned, errno).map_err(|failure| match failure {
+            Failure::Errno(errno) => Moved::failed(errno, 0),
+            Failure::Own(code) | Failure::Cuda(code) => Moved::failed(failure.errno(), code),
+        })
+    }
+}

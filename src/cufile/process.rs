@@ -1,0 +1,100 @@
+//! libcufile in this process: loaded once, its driver opened by the first job and closed by the last, never from an exit handler.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::calls::Calls;
+use super::codes::Failure;
+use crate::common::cuda::Cuda;
+use crate::common::device::DeviceError;
+use crate::common::library;
+
+/// The loaded library.
+pub struct Library {
+    pub calls: Calls,
+    /// `libcufile 1.14.1`, for instance.
+    pub version: String,
+}
+
+impl Library {
+    pub fn get() -> Result<&'static Self, String> {
+        static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+        LIBRARY.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    }
+
+    fn load() -> Result<Self, String> {
+        let opened = library::open("GPUIO_CUFILE_LIBRARY", &["libcufile.so.0", "libcufile.so"]).map_err(|line| {
+            format!("no libcufile: {line}; install it (package libcufile, part of the CUDA toolkit), or use gpu_io=posix")
+        })?;
+        let calls = Calls::load(&opened)?;
+        let mut number = 0;
+        // SAFETY: the argument is a place for one int.
+        let known = calls.cuFileGetVersion.is_some_and(|call| unsafe { call(&mut number) }.own == 0);
+        let version =
+            if known { format!("{}.{}.{}", number / 1000, number % 1000 / 10, number % 10) } else { "of unknown version".to_owned() };
+        Ok(Self { calls, version: format!("libcufile {version}") })
+    }
+
+    /// What a failure of one of its calls means.
+    pub fn explain(failure: Failure) -> String {
+        failure.explain(|code| Cuda::get().map_or_else(|_| format!("CUDA error {code}"), |cuda| cuda.explain(DeviceError(code))))
+    }
+}
+
+/// Jobs of this process that have the driver open.
+static USERS: Mutex<usize> = Mutex::new(0);
+
+/// One job's share of the open driver; dropping the last one closes it.
+pub struct Share {
+    library: &'static Library,
+}
+
+impl Share {
+    /// Opens the driver, or joins the jobs that have it open. The device of this thread must be current: a driver opened without one makes
+    /// contexts on every GPU.
+    pub fn open() -> Result<Self, String> {
+        if !modules_are_listed() && std::env::var("GPUIO_FORCE").as_deref() != Ok("1") {
+            return Err(
+                "/proc/modules cannot be read, and libcufile would wait for it for ever: use a kernel with modules, use gpu_io=posix, \
+                        or set GPUIO_FORCE=1 to try all the same"
+                    .to_owned(),
+            );
+        }
+        let library = Library::get()?;
+        let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+        if *users == 0 {
+            // SAFETY: no requirement but that it is called once, which the count makes sure of.
+            if let Some(failure) = Failure::of(unsafe { (library.calls.cuFileDriverOpen)() }) {
+                return Err(format!("cuFileDriverOpen: {}", Library::explain(failure)));
+            }
+        }
+        *users += 1;
+        Ok(Self { library })
+    }
+
+    pub fn library(&self) -> &'static Library {
+        self.library
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+        *users -= 1;
+        if *users == 0 {
+            let calls = &self.library.calls;
+            if let Some(close) = calls.cuFileDriverClose_v2.or(calls.cuFileDriverClose) {
+                // SAFETY: opened above; every job has given back its files and buffers before its share.
+                unsafe { close() };
+            }
+        }
+    }
+}
+
+/// Whether fopen can open /proc/modules, which is how libcufile reads it.
+fn modules_are_listed() -> bool {
+    // SAFETY: both texts end in NUL; the stream is closed once.
+    unsafe {
+        let file = libc::fopen(c"/proc/modules".as_ptr(), c"r".as_ptr());
+        !file.is_null() && libc::fclose(file) == 0
+    }
+}

@@ -1,0 +1,113 @@
+//! How a job comes up: its options checked, its backend chosen and opened, and what the user is told.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::backend::{self, Choice, Opened};
+use super::memory::Layout;
+use super::options::{Memory, Options};
+use super::report::{Counters, Report};
+use super::staging::{self, Staging, Wishes};
+use super::{Job, Notices, Region};
+use crate::common::device::Kind;
+use crate::fio;
+
+/// Makes a job ready for its memory and files. The error is the line for the user; whatever was opened is closed again.
+pub fn start(job: &fio::Job) -> Result<Job, String> {
+    check_fio_options(job)?;
+    let options = Options::parse(&job.options)?;
+    let choice = backend::choose(&options, job.loaded_as)?;
+    let depth = depth(job);
+    let Opened { driver, transport, notes } = backend::open(&choice, &options, job.subjob, depth, job.fio.int("direct") == Some(1))?;
+    let layout = layout(&options, driver.device().is_some());
+    let mut lines = notes;
+    let staging = match (layout, driver.device()) {
+        (Layout::Separate, Some(device)) => {
+            let decision = staging::decide(options.data, Wishes::of(&job.fio))?;
+            lines.extend(decision.note.clone());
+            Some(Staging::new(Arc::clone(device), &decision, job.subjob + 1))
+        }
+        _ => None,
+    };
+    if depth > 1 && transport.is_synchronous() {
+        lines.push(format!("gpu_mode=sync has one operation in flight at a time: iodepth={depth} acts as 1"));
+    }
+    announce(job, &choice, &lines);
+    if let Some(device) = driver.device() {
+        fio::line(&format!("job {} uses {}", job.subjob, device.place()));
+    }
+    let about = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "job": job.fio.text("name"),
+        "loaded_as": job.loaded_as,
+        "subjob": job.subjob,
+        "backend": choice.backend.word(),
+        "vendor": driver.version(),
+        "device": driver.device().map(|device| device.place().to_string()),
+        "iodepth": depth,
+        "options": options.to_json(),
+    });
+    let report = options.report.map(|path| Report::new(&path, job, about)).transpose()?;
+    let alignment = driver.alignment();
+    Ok(Job {
+        transport,
+        driver,
+        memory: None,
+        layout,
+        region: Region::default(),
+        staging,
+        alignment,
+        files: Vec::new(),
+        held: None,
+        unstaged: None,
+        notices: Notices::default(),
+        counters: Counters::default(),
+        report,
+    })
+}
+
+fn layout(options: &Options, has_device: bool) -> Layout {
+    match options.memory {
+        _ if !has_device => Layout::Host,
+        None | Some(Memory::Device) => Layout::Separate,
+        Some(Memory::Managed) => Layout::Shared(Kind::Managed),
+        Some(Memory::Pinned) => Layout::Shared(Kind::Pinned),
+        Some(Memory::Host) => Layout::Host,
+    }
+}
+
+/// fio's own options that this engine cannot serve, with the line that says so. fio says less, or nothing, or crashes (up to 3.33).
+fn check_fio_options(job: &fio::Job) -> Result<(), String> {
+    const ZONE_MODE_ZBD: i32 = 3;
+    if job.fio.is_set("mem") {
+        return Err("mem= and iomem= conflict with this engine, which allocates the I/O buffers itself: leave them out".to_owned());
+    }
+    if job.fio.int("zonemode") == Some(ZONE_MODE_ZBD) {
+        return Err(fio::ZONED.to_owned());
+    }
+    Ok(())
+}
+
+/// How many operations this job's transport may get at a time. With io_submit_mode=offload fio makes the depth with threads of its own,
+/// each of which starts the engine anew.
+fn depth(job: &fio::Job) -> u32 {
+    const OFFLOAD: i32 = 1;
+    match job.fio.int("io_submit_mode") {
+        Some(OFFLOAD) => 1,
+        _ => job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1),
+    }
+}
+
+/// Says once a job group what the engine chose where the job left it open, and what is not as the user may think.
+fn announce(job: &fio::Job, choice: &Choice, lines: &[String]) {
+    if job.subjob != 0 {
+        return;
+    }
+    if let Some(reason) = &choice.reason {
+        fio::line(&format!("gpu_backend=auto is {}: {reason}", choice.backend.word()));
+    }
+    for line in lines {
+        fio::line(line);
+    }
+}
