@@ -4,7 +4,6 @@
 use super::calls::Status;
 
 pub const CUDA_DRIVER_ERROR: i32 = 5011;
-pub const DRIVER_NOT_INITIALIZED: i32 = 5001;
 pub const HANDLE_NOT_REGISTERED: i32 = 5027;
 pub const INTERNAL_ERROR: i32 = 5030;
 

@@ -33,8 +33,6 @@ pub struct Job {
     files: Vec<OpenFile>,
     /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
     held: Option<Done>,
-    /// A write whose bytes could not be staged; it fails when it is queued.
-    unstaged: Option<UnitId>,
     notices: Notices,
     counters: Counters,
     report: Option<Report>,
@@ -123,13 +121,6 @@ impl fio::Engine for Job {
         }
     }
 
-    #[inline]
-    fn prepare(&mut self, unit: &IoUnit) {
-        if self.staging.is_some() && unit.direction() == Direction::Write {
-            self.stage(unit);
-        }
-    }
-
     fn queue(&mut self, unit: &IoUnit) -> Queued {
         faults::strike("queue");
         if self.held.is_some() {
@@ -197,16 +188,16 @@ impl fio::Engine for Job {
 }
 
 impl Job {
-    /// The transport's view of a unit. `None` where its bytes were not staged, or its buffer is nobody's.
+    /// The transport's view of a unit. `None` where its bytes cannot be staged, or its buffer is nobody's.
     #[inline]
     fn operation(&mut self, unit: &IoUnit, transfer: Transfer) -> Option<Operation<InFlight>> {
-        if self.unstaged.take_if(|failed| *failed == unit.id()).is_some() {
-            return None;
-        }
         let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
         let at = self.offset_of(buffer)?;
         let handle = self.handle(&file);
         self.check_alignment(offset, buffer.len(), at);
+        if transfer == Transfer::Write && self.staging.as_ref().is_some_and(Staging::stages_writes) {
+            unit.untimed(|| self.stage(at, buffer))?;
+        }
         let tag = InFlight { unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
         Some(Operation { tag, transfer, fd: file.fd(), handle, offset, buffer, base: self.region.base, at })
     }
@@ -241,16 +232,16 @@ impl Job {
         }
     }
 
-    #[cold]
-    fn stage(&mut self, unit: &IoUnit) {
-        let buffer = Buffer::new(unit.buffer());
-        let at = self.offset_of(buffer);
-        let Some(staging) = &mut self.staging else { return };
-        let staged = at.ok_or(None).and_then(|at| staging.before_write(&self.region, at, buffer).map_err(Some));
-        if let Err(error) = staged {
-            let what = error.map_or_else(|| "its buffer is unknown".to_owned(), |e| staging.explain(e));
-            self.unstaged = Some(unit.id());
-            self.staging_failed("staging a write on the device", &what);
+    fn stage(&mut self, at: usize, buffer: Buffer) -> Option<()> {
+        let staging = self.staging.as_mut()?;
+        let staged = staging.before_write(&self.region, at, buffer);
+        let what = staged.map_err(|error| staging.explain(error)).err();
+        match what {
+            None => Some(()),
+            Some(what) => {
+                self.staging_failed("staging a write on the device", &what);
+                None
+            }
         }
     }
 

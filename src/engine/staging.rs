@@ -1,7 +1,7 @@
 //! Which bytes a write sends from device memory (`gpu_data`), and the bytes that a read brings back for fio to verify.
 //!
-//! Staging happens in fio's prep hook, before the issue time is taken, and the copy back in its event hook, after completion is stamped:
-//! neither is in any latency.
+//! Neither is in any latency: staging is taken out of the unit's times, and the copy back comes in fio's event hook, after completion is
+//! stamped.
 
 use std::sync::Arc;
 
@@ -102,6 +102,12 @@ impl Staging {
             }
             Data::Once | Data::None | Data::Auto => Ok(()),
         }
+    }
+
+    /// Whether a write needs anything done before it.
+    #[inline]
+    pub fn stages_writes(&self) -> bool {
+        matches!(self.data, Data::Exact | Data::Scramble)
     }
 
     /// Whether reads are copied back.

@@ -1,6 +1,6 @@
 //! How a job comes up: its options checked, its backend chosen and opened, and what the user is told.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::options::{Memory, Options};
 use super::report::{Counters, Report};
 use super::staging::{self, Staging, Wishes};
 use super::{Job, Notices, Region};
-use crate::common::device::Kind;
+use crate::common::device::{Device, Kind};
 use crate::fio;
 
 /// Makes a job ready for its memory and files. The error is the line for the user; whatever was opened is closed again.
@@ -33,10 +33,7 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
     if depth > 1 && transport.is_synchronous() {
         lines.push(format!("gpu_mode=sync has one operation in flight at a time: iodepth={depth} acts as 1"));
     }
-    announce(job, &choice, &lines);
-    if let Some(device) = driver.device() {
-        fio::line(&format!("job {} uses {}", job.subjob, device.place()));
-    }
+    announce(job, &choice, lines, driver.device());
     let about = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "job": job.fio.text("name"),
@@ -60,7 +57,6 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         alignment,
         files: Vec::new(),
         held: None,
-        unstaged: None,
         notices: Notices::default(),
         counters: Counters::default(),
         report,
@@ -92,22 +88,37 @@ fn check_fio_options(job: &fio::Job) -> Result<(), String> {
 /// How many operations this job's transport may get at a time. With io_submit_mode=offload fio makes the depth with threads of its own,
 /// each of which starts the engine anew.
 fn depth(job: &fio::Job) -> u32 {
-    const OFFLOAD: i32 = 1;
-    match job.fio.int("io_submit_mode") {
-        Some(OFFLOAD) => 1,
-        _ => job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1),
+    match is_offloaded(job) {
+        true => 1,
+        false => job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1),
     }
 }
 
-/// Says once a job group what the engine chose where the job left it open, and what is not as the user may think.
-fn announce(job: &fio::Job, choice: &Choice, lines: &[String]) {
-    if job.subjob != 0 {
-        return;
+fn is_offloaded(job: &fio::Job) -> bool {
+    const IO_MODE_OFFLOAD: i32 = 1;
+    job.fio.int("io_submit_mode") == Some(IO_MODE_OFFLOAD)
+}
+
+/// Says once a job group what the engine chose where the job left it open, and what is not as the user may think; and for each job, which
+/// device it has.
+fn announce(job: &fio::Job, choice: &Choice, notes: Vec<String>, device: Option<&Arc<dyn Device>>) {
+    let chosen = choice.reason.as_ref().map(|reason| format!("gpu_backend=auto is {}: {reason}", choice.backend.word()));
+    let group = chosen.into_iter().chain(notes).filter(|_| job.subjob == 0);
+    let own = device.map(|device| format!("job {} uses {}", job.subjob, device.place()));
+    for line in group.chain(own) {
+        if !is_offloaded(job) || is_news(&line) {
+            fio::line(&line);
+        }
     }
-    if let Some(reason) = &choice.reason {
-        fio::line(&format!("gpu_backend=auto is {}: {reason}", choice.backend.word()));
+}
+
+/// Whether a line is said for the first time in this process: the threads of io_submit_mode=offload all start as if they were the job.
+fn is_news(line: &str) -> bool {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let news = !said.iter().any(|other| other == line);
+    if news {
+        said.push(line.to_owned());
     }
-    for line in lines {
-        fio::line(line);
-    }
+    news
 }

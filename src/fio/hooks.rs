@@ -75,9 +75,6 @@ pub trait Engine: Sized + 'static {
     /// The file is about to be closed.
     fn closing(&mut self, file: &File);
 
-    /// The unit's buffer is filled and queue() comes next. What is done here is in no latency.
-    fn prepare(&mut self, unit: &IoUnit);
-
     fn queue(&mut self, unit: &IoUnit) -> Queued;
 
     /// Starts what queue() only collected. The error is an errno.
@@ -235,12 +232,6 @@ pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mu
     });
     // SAFETY: as above.
     symbols::fio().map_or(1, |fio| unsafe { (fio.generic_close_file)(td, file) })
-}
-
-pub(super) unsafe extern "C" fn prep<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
-    // SAFETY: fio passes a live job that came up and one of its units.
-    let Some((cell, unit, _)) = (unsafe { open::<E>(td, io_u) }) else { return libc::EIO };
-    guard::catch("prep", || cell.engine.prepare(&unit)).map_or(libc::EIO, |()| 0)
 }
 
 pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {

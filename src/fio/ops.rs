@@ -97,7 +97,6 @@ fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: 
     table.set(at.flags, hooks::flags());
     table.set(at.init, hooks::init::<E> as *const c_void);
     table.set(at.post_init, hooks::post_init::<E> as *const c_void);
-    table.set(at.prep, hooks::prep::<E> as *const c_void);
     table.set(at.queue, hooks::queue::<E> as *const c_void);
     table.set(at.commit, hooks::commit::<E> as *const c_void);
     table.set(at.getevents, hooks::getevents::<E> as *const c_void);

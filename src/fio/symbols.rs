@@ -11,6 +11,7 @@ type EngineList = unsafe extern "C" fn(*mut c_void);
 type FileHook = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 type UnitHook = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 type Count = unsafe extern "C" fn(*mut c_void, c_uint);
+type Clock = unsafe extern "C" fn(*mut libc::timespec, *mut c_void);
 type IsSet = unsafe extern "C" fn(*const c_void, c_uint) -> c_int;
 
 /// What every fio from 3.16 on exports.
@@ -27,6 +28,8 @@ pub(super) struct Symbols {
     pub do_io_u_trim: UnitHook,
     pub io_u_mark_submit: Count,
     pub io_u_mark_complete: Count,
+    /// The clock that fio stamps I/O units with.
+    pub fio_gettime: Clock,
     pub option_is_set: IsSet,
     /// fio's own table of job options: `fio_option` structs, ended by one without a name.
     pub fio_options: *const c_void,
@@ -70,6 +73,7 @@ fn look_up() -> Option<Symbols> {
             do_io_u_trim: std::mem::transmute::<*mut c_void, UnitHook>(address(c"do_io_u_trim")?),
             io_u_mark_submit: std::mem::transmute::<*mut c_void, Count>(address(c"io_u_mark_submit")?),
             io_u_mark_complete: std::mem::transmute::<*mut c_void, Count>(address(c"io_u_mark_complete")?),
+            fio_gettime: std::mem::transmute::<*mut c_void, Clock>(address(c"fio_gettime")?),
             option_is_set: std::mem::transmute::<*mut c_void, IsSet>(address(c"__fio_option_is_set")?),
             fio_options: address(c"fio_options")?.cast_const(),
             version_string,

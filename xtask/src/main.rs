@@ -13,6 +13,7 @@ use std::{
 };
 
 const USAGE: &str = "usage: cargo xtask COMMAND
+  env NAME                   print the variables under which a job runs on a vendor's library (cufile12, cufile13, cufile-sim)
   fio VERSION                print the path of a command that runs this fio (3.25, 3.33, 3.39, 3.41); gets it where needed
   fio-src VERSION            print the path of this fio's source, configured (3.33, 3.41); gets it where needed
   layouts add VERSION TREE   read fio's layout from a configured source tree (needs libclang) into that version's column";
@@ -35,11 +36,20 @@ fn run(words: &[&str]) -> Outcome {
     let root = workspace();
     match words {
         ["bench", words @ ..] => bench::run(&root, words),
+        ["env", name] => environment(&root, name),
         ["fio", version] => fio::binary(&root, version),
         ["fio-src", version] => fio::source(&root, version),
         ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
         _ => Err(format!("{USAGE}\n{}", bench::USAGE).into()),
     }
+}
+
+/// Prints the lines that a shell evaluates.
+fn environment(root: &Path, name: &str) -> Outcome {
+    for (variable, value) in sim_env::prepare(name, &root.join("target"), &[])? {
+        println!("export {variable}='{}'", value.replace('\'', r"'\''"));
+    }
+    Ok(())
 }
 
 /// The workspace's root, where `target/` and the tables are.
