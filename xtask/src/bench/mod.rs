@@ -55,7 +55,7 @@ fn ratios(root: &Path, fio: &Fio, machine: &Machine, benchmark: &Benchmark, opti
 }
 
 fn instructions(root: &Path, fio: &Fio, machine: &Machine, benchmark: &Benchmark) -> Result<(), String> {
-    if benchmark.contenders.iter().any(|contender| !contender.is_synchronous) {
+    if !benchmark.is_synchronous() {
         println!("\n{}: left out, since what waits for other threads has no fixed number of instructions per I/O", benchmark.name);
         return Ok(());
     }

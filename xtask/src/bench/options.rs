@@ -6,6 +6,7 @@ pub(super) const USAGE: &str =
     "  bench [NAME…]              compare with fio's own engines, side by side (posix, depth; all where none is named)
     --rounds N               rounds, each of which runs every command line once (9)
     --seconds S              length of each run (1)
+    --apart                  give each command line a fio of its own, one after the other, also where one fio can run all at once
     --dir DIR                where the test file is made and removed again; a tmpfs (/dev/shm)
     --core N                 the core that single-threaded runs are pinned to (the last one)
     --fio PATH               the fio to run (/usr/bin/fio)
@@ -16,6 +17,7 @@ pub(super) struct Options {
     pub names: Vec<String>,
     pub rounds: usize,
     pub seconds: u32,
+    pub apart: bool,
     pub folder: PathBuf,
     pub core: usize,
     pub fio: PathBuf,
@@ -29,6 +31,7 @@ impl Options {
             names: Vec::new(),
             rounds: 9,
             seconds: 1,
+            apart: false,
             folder: "/dev/shm".into(),
             core: cores - 1,
             fio: "/usr/bin/fio".into(),
@@ -40,6 +43,7 @@ impl Options {
             match word {
                 "--rounds" => options.rounds = positive(word, value()?)?,
                 "--seconds" => options.seconds = positive(word, value()?)?,
+                "--apart" => options.apart = true,
                 "--dir" => options.folder = value()?.into(),
                 "--core" => options.core = number(word, value()?)?,
                 "--fio" => options.fio = value()?.into(),

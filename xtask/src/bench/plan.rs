@@ -17,6 +17,11 @@ pub(super) struct Benchmark {
 }
 
 impl Benchmark {
+    /// Whether all contenders submit and complete in one thread.
+    pub fn is_synchronous(&self) -> bool {
+        self.contenders.iter().all(|contender| contender.is_synchronous)
+    }
+
     /// The options of fio that make this contender.
     pub fn words(&self, contender: &Contender) -> Vec<String> {
         self.shared.iter().chain(&contender.words).cloned().collect()
@@ -27,7 +32,7 @@ impl Benchmark {
 pub(super) struct Contender {
     pub name: &'static str,
     pub words: Vec<String>,
-    /// Every job submits and completes in one thread, which can be pinned to a core.
+    /// It is one job that submits and completes in one thread, which can be pinned to a core.
     pub is_synchronous: bool,
 }
 
@@ -91,7 +96,11 @@ fn depth(library: &Path) -> Benchmark {
         needs_tmpfs: true,
         shared: random_reads(),
         contenders: vec![
-            Contender { name: "psync x16", words: split("--ioengine=psync --numjobs=16 --iomem_align=4k"), is_synchronous: false },
+            Contender {
+                name: "psync x16",
+                words: split("--ioengine=psync --numjobs=16 --group_reporting --iomem_align=4k"),
+                is_synchronous: false,
+            },
             pool("pool spin", "spin"),
             pool("pool yield", "yield"),
             pool("pool block", "block"),
@@ -101,7 +110,7 @@ fn depth(library: &Path) -> Benchmark {
 }
 
 fn random_reads() -> Vec<String> {
-    split("--name=bench --thread --group_reporting --rw=randread --bs=4k --norandommap")
+    split("--thread --rw=randread --bs=4k --norandommap")
 }
 
 fn ours(library: &Path, words: &str) -> Vec<String> {

@@ -13,11 +13,11 @@ pub(super) struct Fio {
     pub core: usize,
 }
 
-/// What one run did.
+/// What one contender did in one round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample {
     pub iops: f64,
-    /// Microseconds of CPU time per I/O, of all threads of the process.
+    /// Microseconds of CPU time per I/O, of all threads that belong to the contender.
     pub cpu_us: f64,
     /// Percent of one core in user mode, and in the kernel.
     pub user: f64,
@@ -40,7 +40,8 @@ impl CpuTime {
 impl Fio {
     /// fio's words for this contender, without those that end the run.
     pub fn words(&self, benchmark: &Benchmark, contender: &Contender) -> Vec<String> {
-        let mut words = benchmark.words(contender);
+        let mut words = vec![format!("--name={}", contender.name)];
+        words.extend(benchmark.words(contender));
         words.push(format!("--filename={}", self.file));
         words.push(format!("--size={}", super::plan::FILE_BYTES));
         if contender.is_synchronous {
@@ -49,44 +50,68 @@ impl Fio {
         words
     }
 
+    /// All contenders as jobs of one fio on one core, in the order given; the samples are in the benchmark's order. They share the
+    /// core's time evenly and in slices of milliseconds, so whatever slows it down slows all of them.
+    pub fn together(&self, benchmark: &Benchmark, order: &[usize], seconds: u32) -> Result<Vec<Sample>, String> {
+        let mut command = Command::new(&self.program);
+        for &n in order {
+            command.args(self.words(benchmark, &benchmark.contenders[n])).args(timed(seconds));
+        }
+        let report = parse(&run(command.arg("--output-format=json"))?)?;
+        let of = |contender: &Contender| {
+            let job = report["jobs"].as_array().into_iter().flatten().find(|job| job["jobname"] == contender.name).unwrap_or(&Value::Null);
+            read(job, None).map_err(|error| format!("{}: fio's report: {error}", contender.name))
+        };
+        benchmark.contenders.iter().map(of).collect()
+    }
+
     /// The CPU time that this contender takes to start and to end: a run of one I/O a job.
     pub fn start_up(&self, benchmark: &Benchmark, contender: &Contender) -> Result<CpuTime, String> {
-        self.run(benchmark, contender, &["--number_ios=1"]).map(|(_, used)| used)
+        self.alone(benchmark, contender, &["--number_ios=1".to_owned()]).map(|(_, used)| used)
     }
 
-    /// One run of `seconds`; what it took to start and end is left out of its CPU time.
-    pub fn sample(&self, benchmark: &Benchmark, contender: &Contender, start_up: CpuTime, seconds: u32) -> Result<Sample, String> {
-        let (said, used) = self.run(benchmark, contender, &["--time_based", &format!("--runtime={seconds}")])?;
-        read(&said, used.without(start_up)).map_err(|error| format!("{}: fio's report: {error}", contender.name))
+    /// One contender in a fio of its own; what that takes to start and end is left out of its CPU time.
+    pub fn apart(&self, benchmark: &Benchmark, contender: &Contender, start_up: CpuTime, seconds: u32) -> Result<Sample, String> {
+        let (said, used) = self.alone(benchmark, contender, &timed(seconds))?;
+        let sample = parse(&said).and_then(|report| read(&report["jobs"][0], Some(used.without(start_up))));
+        sample.map_err(|error| format!("{}: fio's report: {error}", contender.name))
     }
 
-    fn run(&self, benchmark: &Benchmark, contender: &Contender, end: &[&str]) -> Result<(String, CpuTime), String> {
+    fn alone(&self, benchmark: &Benchmark, contender: &Contender, end: &[String]) -> Result<(String, CpuTime), String> {
         let before = children()?;
         let said = run(Command::new(&self.program).args(self.words(benchmark, contender)).args(end).arg("--output-format=json"))?;
         Ok((said, children()?.without(before)))
     }
 }
 
-/// Takes the figures from fio's JSON, which may stand after lines of its log.
-fn read(said: &str, used: CpuTime) -> Result<Sample, String> {
+fn timed(seconds: u32) -> [String; 2] {
+    ["--time_based".to_owned(), format!("--runtime={seconds}")]
+}
+
+/// fio's JSON, which may stand after lines of its log.
+fn parse(said: &str) -> Result<Value, String> {
     let start = said.find('{').ok_or_else(|| format!("no JSON in «{said}»"))?;
-    let report: Value = serde_json::from_str(&said[start..]).map_err(|error| error.to_string())?;
-    let job = &report["jobs"][0];
+    serde_json::from_str(&said[start..]).map_err(|error| error.to_string())
+}
+
+/// Takes the figures of one job. Without `used` its CPU time is what fio says, which is that of the job's own thread.
+fn read(job: &Value, used: Option<CpuTime>) -> Result<Sample, String> {
     match job["error"].as_i64() {
         Some(0) => {}
         error => return Err(format!("the job's error is {error:?}")),
     }
-    let figure = |name: &str| {
-        let found = job["read"][name].as_f64().filter(|&figure| figure > 0.0);
-        found.ok_or_else(|| format!("read.{name} is {}", job["read"][name]))
+    let positive = |name: &str, value: &Value| {
+        let found = value.as_f64().filter(|&figure| figure > 0.0);
+        found.ok_or_else(|| format!("{name} is {value}"))
     };
-    let seconds = figure("runtime")? / 1e3;
-    Ok(Sample {
-        iops: figure("iops")?,
-        cpu_us: (used.user + used.system) * 1e6 / figure("total_ios")?,
-        user: used.user / seconds * 100.0,
-        system: used.system / seconds * 100.0,
-    })
+    let read = &job["read"];
+    let (iops, ios) = (positive("read.iops", &read["iops"])?, positive("read.total_ios", &read["total_ios"])?);
+    let seconds = positive("read.runtime", &read["runtime"])? / 1e3;
+    let (user, system) = match used {
+        Some(used) => (used.user / seconds * 100.0, used.system / seconds * 100.0),
+        None => (positive("usr_cpu", &job["usr_cpu"])?, positive("sys_cpu", &job["sys_cpu"])?),
+    };
+    Ok(Sample { iops, cpu_us: (user + system) / 100.0 * seconds * 1e6 / ios, user, system })
 }
 
 /// The CPU time of all child processes that this one has waited for, with all their threads: fio's own figures leave out threads that
@@ -108,24 +133,31 @@ fn children() -> Result<CpuTime, String> {
 mod tests {
     use super::*;
 
-    const USED: CpuTime = CpuTime { user: 0.25, system: 0.75 };
+    const USED: Option<CpuTime> = Some(CpuTime { user: 0.25, system: 0.75 });
 
     #[test]
     fn figures_are_read_from_behind_the_log() {
-        let said = "a line of the log\n{\"jobs\": [{\"error\": 0, \"read\": {\"iops\": 500.5, \"runtime\": 2000, \"total_ios\": 1000}}]}";
-        assert_eq!(read(said, USED), Ok(Sample { iops: 500.5, cpu_us: 1000.0, user: 12.5, system: 37.5 }));
+        let report = parse(
+            "a line of the log\n{\"jobs\": [{\"error\": 0, \"usr_cpu\": 20.0, \"sys_cpu\": 30.0, \
+            \"read\": {\"iops\": 500.5, \"runtime\": 2000, \"total_ios\": 1000}}]}",
+        )
+        .unwrap();
+        let job = &report["jobs"][0];
+        assert_eq!(read(job, USED), Ok(Sample { iops: 500.5, cpu_us: 1000.0, user: 12.5, system: 37.5 }));
+        assert_eq!(read(job, None), Ok(Sample { iops: 500.5, cpu_us: 1000.0, user: 20.0, system: 30.0 }));
     }
 
     #[test]
-    fn a_failed_or_idle_job_is_an_error() {
-        for (said, complaint) in [
-            ("{\"jobs\": [{\"error\": 5, \"read\": {}}]}", "Some(5)"),
-            ("{\"jobs\": [{\"error\": 0, \"read\": {\"iops\": 0, \"runtime\": 1000}}]}", "read.iops is 0"),
-            ("nothing", "no JSON"),
+    fn a_failed_or_idle_or_absent_job_is_an_error() {
+        for (job, complaint) in [
+            ("{\"error\": 5, \"read\": {}}", "Some(5)"),
+            ("{\"error\": 0, \"read\": {\"iops\": 0, \"runtime\": 1000}}", "read.iops is 0"),
+            ("null", "None"),
         ] {
-            let error = read(said, USED).unwrap_err();
+            let error = read(&serde_json::from_str(job).unwrap(), USED).unwrap_err();
             assert!(error.contains(complaint), "{error}");
         }
+        assert!(parse("nothing").unwrap_err().contains("no JSON"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use super::options::Options;
 use super::plan::{Benchmark, Contender};
-use super::rounds::Measured;
+use super::rounds::{Measured, are_together};
 use super::run::Sample;
 use super::stats::Spread;
 use serde_json::{Value, json};
@@ -11,7 +11,12 @@ use std::fmt::Write as _;
 
 pub(super) fn heading(benchmark: &Benchmark, options: &Options) {
     println!("\n{}: {}", benchmark.name, benchmark.about);
-    println!("  {} rounds, {} s a run, interleaved; medians, with quartiles in brackets", options.rounds, options.seconds);
+    let way = way(benchmark, options);
+    println!("  {} rounds of {} s, {way}; medians, with quartiles in brackets", options.rounds, options.seconds);
+}
+
+fn way(benchmark: &Benchmark, options: &Options) -> &'static str {
+    if are_together(benchmark, options) { "all at once in one fio on one core" } else { "one after the other" }
 }
 
 pub(super) fn table(benchmark: &Benchmark, result: &Measured) -> String {
@@ -24,12 +29,12 @@ pub(super) fn table(benchmark: &Benchmark, result: &Measured) -> String {
         // A String takes every write.
         let _ = writeln!(table, "  {:<26}{iops:>28}{cpu:>18.3}{user:>8.0}{system:>8.0}", contender.name);
     }
-    let _ = writeln!(table, "  {:<26}{:>28}{:>18}  claim", "ratio of IOPS", "of medians [by round]", "at least");
+    let _ = writeln!(table, "  {:<26}{:>28}{:>18}{:>16}  claim", "ratio of IOPS", "by round", "of medians", "at least");
     for ratio in &result.ratios {
         let name = format!("{} / {}", ratio.contender, ratio.yardstick);
-        let figures = format!("{:.3} [{:.3} … {:.3}]", ratio.of_medians, ratio.rounds.low, ratio.rounds.high);
+        let figures = format!("{:.3} [{:.3} … {:.3}]", ratio.rounds.median, ratio.rounds.low, ratio.rounds.high);
         let floor = ratio.floor.map_or_else(|| "-".to_owned(), |floor| floor.to_string());
-        let _ = writeln!(table, "  {name:<26}{figures:>28}{floor:>18}  {}", ratio.verdict().text());
+        let _ = writeln!(table, "  {name:<26}{figures:>28}{:>18.3}{floor:>16}  {}", ratio.of_medians, ratio.verdict().text());
     }
     table
 }
@@ -64,6 +69,7 @@ pub(super) fn json(benchmark: &Benchmark, result: &Measured, machine: &Machine, 
         "machine": machine.to_json(),
         "rounds": options.rounds,
         "seconds": options.seconds,
+        "way": way(benchmark, options),
         "contenders": contenders,
         "ratios": ratios.collect::<Vec<_>>(),
     })
