@@ -1,13 +1,11 @@
 //! Contexts and the stack of them that each thread has.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use crate::abi::{
-    Code, Handle, INVALID_CONTEXT, INVALID_HANDLE, OUT_OF_MEMORY, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_NULL, STREAM_PER_THREAD,
-};
+use crate::abi::{Code, Handle, INVALID_CONTEXT, INVALID_HANDLE, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_NULL, STREAM_PER_THREAD};
 use crate::event::Event;
 use crate::stream::{Point, Shared, Stream};
 
@@ -140,44 +138,40 @@ impl Context {
     }
 }
 
-/// How deep a thread's stack of contexts can be.
-const DEPTH: usize = 32;
-
-/// A thread's stack. Plain values without a destructor, so that calls made by exit handlers still find it.
-#[derive(Clone, Copy)]
-struct Stack {
-    contexts: [Handle; DEPTH],
-    depth: usize,
-}
+/// A thread's stack. It is leaked: without a destructor, calls made by exit handlers still find it. It has no limit,
+/// since libcufile pushes more often than it pops.
+type Stack = &'static RefCell<Vec<Handle>>;
 
 thread_local! {
-    static STACK: Cell<Stack> = const { Cell::new(Stack { contexts: [0; DEPTH], depth: 0 }) };
+    static STACK: Cell<Option<Stack>> = const { Cell::new(None) };
+}
+
+fn stack() -> Stack {
+    STACK.get().unwrap_or_else(|| {
+        let stack = Box::leak(Box::default());
+        STACK.set(Some(stack));
+        stack
+    })
 }
 
 /// The calling thread's current context, 0 for none.
 pub fn current() -> Handle {
-    let stack = STACK.get();
-    stack.depth.checked_sub(1).map_or(0, |top| stack.contexts[top])
+    stack().borrow().last().copied().unwrap_or(0)
 }
 
 /// Replaces the top of the calling thread's stack; 0 takes it off.
-pub fn set_current(handle: Handle) -> Result<(), Code> {
-    // An empty stack has nothing to take off.
-    let _ = pop();
-    if handle == 0 { Ok(()) } else { push(handle) }
+pub fn set_current(handle: Handle) {
+    let mut stack = stack().borrow_mut();
+    stack.pop();
+    if handle != 0 {
+        stack.push(handle);
+    }
 }
 
-pub fn push(handle: Handle) -> Result<(), Code> {
-    let mut stack = STACK.get();
-    *stack.contexts.get_mut(stack.depth).ok_or(OUT_OF_MEMORY)? = handle;
-    stack.depth += 1;
-    STACK.set(stack);
-    Ok(())
+pub fn push(handle: Handle) {
+    stack().borrow_mut().push(handle);
 }
 
 pub fn pop() -> Result<Handle, Code> {
-    let mut stack = STACK.get();
-    stack.depth = stack.depth.checked_sub(1).ok_or(INVALID_CONTEXT)?;
-    STACK.set(stack);
-    Ok(stack.contexts[stack.depth])
+    stack().borrow_mut().pop().ok_or(INVALID_CONTEXT)
 }

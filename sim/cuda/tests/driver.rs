@@ -76,6 +76,10 @@ fn contexts_nest_and_the_last_release_frees_what_is_left() {
         assert_eq!(driver.context_current(), Ok(other));
         assert_eq!(driver.context_pop(), Ok(other));
         assert_eq!(driver.context_current(), Ok(primary));
+        // A library may push far more often than it pops.
+        for _ in 0..1000 {
+            driver.context_push(primary).unwrap();
+        }
         driver.context_destroy(other).unwrap();
         let left = driver.mem_alloc(4096).unwrap();
         driver.primary_release(0).unwrap();

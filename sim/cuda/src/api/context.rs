@@ -109,7 +109,8 @@ fn create(context: Out<Handle>, flags: c_uint, device: Device) -> Code {
         let handle = process.fresh_handle();
         context.set(handle)?;
         open(process, handle, device, flags);
-        context::push(handle)
+        context::push(handle);
+        Ok(())
     })
 }
 
@@ -150,7 +151,8 @@ extern "C" fn cuCtxSetCurrent(handle: Handle) -> Code {
         if handle != 0 && process.context(handle).is_none() {
             return Err(INVALID_CONTEXT);
         }
-        context::set_current(handle)
+        context::set_current(handle);
+        Ok(())
     })
 }
 
@@ -158,7 +160,8 @@ extern "C" fn cuCtxSetCurrent(handle: Handle) -> Code {
 extern "C" fn cuCtxPushCurrent_v2(handle: Handle) -> Code {
     act("cuCtxPushCurrent", |process, _| {
         process.context(handle).ok_or(INVALID_CONTEXT)?;
-        context::push(handle)
+        context::push(handle);
+        Ok(())
     })
 }
 
