@@ -290,6 +290,11 @@ pub struct Batch<'a> {
     handle: *mut c_void,
 }
 
+// SAFETY: the handle is a name that the library looks up; the calls on a batch may come from any thread.
+unsafe impl Send for Batch<'_> {}
+// SAFETY: as for Send; the library locks what it keeps of a batch.
+unsafe impl Sync for Batch<'_> {}
+
 impl Batch<'_> {
     /// # Safety
     /// Where an entry's base is host memory, its range stays inside of it until the entry is done.

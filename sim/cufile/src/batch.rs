@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,24 @@ use crate::library::{BATCH_FULL, BATCH_SUBMIT_ERROR, INTERNAL, INVALID_VALUE, IO
 use crate::scheduler::schedule;
 use crate::transfer::{Failure, Request, Transfer};
 
-/// Entries that have a bounce buffer, over all batches.
-static SLABS_USED: AtomicU32 = AtomicU32::new(0);
+/// Bounce buffers in use, over all batches: an entry has one from its submission until its event is fetched.
+static SLABS_USED: Mutex<u32> = Mutex::new(0);
+static SLABS_CHANGED: Condvar = Condvar::new();
+
+/// Takes a bounce buffer, and waits for one as long as it takes: the real library does so too, and for ever where the
+/// thread that would fetch events is the one that waits.
+fn take_slab() {
+    let mut used = SLABS_USED.lock().unwrap_or_else(PoisonError::into_inner);
+    while *used >= knobs().slabs {
+        used = SLABS_CHANGED.wait(used).unwrap_or_else(PoisonError::into_inner);
+    }
+    *used += 1;
+}
+
+fn give_slabs(count: u32) {
+    *SLABS_USED.lock().unwrap_or_else(PoisonError::into_inner) -= count;
+    SLABS_CHANGED.notify_all();
+}
 
 /// A caller's cookie, carried to a thread of ours and only ever handed back.
 #[derive(Clone, Copy)]
@@ -59,7 +75,7 @@ struct Inner {
 impl Inner {
     fn forget(&mut self) {
         self.epoch += 1;
-        self.in_flight = 0;
+        give_slabs(std::mem::take(&mut self.in_flight));
         self.done.clear();
     }
 }
@@ -89,29 +105,32 @@ impl Batch {
     /// Puts checked entries in flight.
     fn start(self: &Arc<Self>, entries: Vec<Checked>) {
         for (cookie, checked) in entries {
-            let epoch = self.lock().epoch;
+            take_slab();
+            let epoch = {
+                let mut inner = self.lock();
+                inner.in_flight += 1;
+                inner.epoch
+            };
             let fails = fails_by_number() || self.room > knobs().batch_max;
             let batch = Arc::clone(self);
             match checked {
                 // A refused entry fails when it is served, not when it is submitted.
-                Err(failure) => schedule(Instant::now(), move || batch.serve(epoch, cookie, false, || Err(failure))),
+                Err(failure) => {
+                    schedule(Instant::now(), move || batch.serve(epoch, cookie, || Err(failure)));
+                }
+                // No event ever comes of an empty entry, as with the real library.
+                Ok(transfer) if transfer.fate.stuck || transfer.size == 0 => {}
                 Ok(transfer) => {
-                    // Without a bounce buffer an entry waits for ever; so does an empty one, in the real library too.
-                    let slab = SLABS_USED.fetch_add(1, Ordering::AcqRel) < knobs().slabs;
-                    if !slab || transfer.fate.stuck || transfer.size == 0 {
-                        SLABS_USED.fetch_sub(1, Ordering::AcqRel);
-                        continue;
-                    }
                     let due = Instant::now() + transfer.fate.delay;
                     let code = knobs().batch_fail_code;
                     let run = move || if fails { Err(code) } else { transfer.run_now() };
-                    schedule(due, move || batch.serve(epoch, cookie, true, run));
+                    schedule(due, move || batch.serve(epoch, cookie, run));
                 }
             }
         }
     }
 
-    fn serve(&self, epoch: u64, cookie: Cookie, slab: bool, run: impl FnOnce() -> Result<usize, Failure>) {
+    fn serve(&self, epoch: u64, cookie: Cookie, run: impl FnOnce() -> Result<usize, Failure>) {
         let begin = || {
             let mut inner = self.lock();
             let alive = inner.epoch == epoch;
@@ -130,9 +149,6 @@ impl Batch {
                 }
             }
             self.changed.notify_all();
-        }
-        if slab {
-            SLABS_USED.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
@@ -162,7 +178,9 @@ impl Batch {
             };
         }
         let count = inner.done.len().min(most as usize);
-        inner.in_flight -= u32::try_from(count).unwrap_or(inner.in_flight);
+        let fetched = u32::try_from(count).unwrap_or(inner.in_flight);
+        inner.in_flight -= fetched;
+        give_slabs(fetched);
         Ok(inner.done.drain(..count).collect())
     }
 }
@@ -258,7 +276,6 @@ unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: 
                 crate::library::finish(line, if entry.opcode == 1 { "batch-write" } else { "batch-read" }, 0);
             }
         }
-        batch.lock().in_flight += count;
         batch.start(checked);
         Ok(())
     })
@@ -270,6 +287,7 @@ unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: 
 /// `entries` has `count` entries.
 unsafe fn submit_instantly(handle: usize, count: c_uint, entries: *const Entry) -> Result<(), Status> {
     let batch = find(handle)?;
+    (0..count).for_each(|_| take_slab());
     let mut inner = batch.lock();
     inner.in_flight += count;
     // SAFETY: this function's own contract.

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use std::{env, process};
+use std::{env, process, thread};
 
 use sim_common::child;
 use sim_common::cufile::{COMPLETE, CuFile, Entry, Event, FAILED, FileHandle, Parameters, Status};
@@ -302,20 +302,43 @@ fn a_slow_entry_does_not_hold_the_fast_ones_up() {
 }
 
 #[test]
-fn entries_without_a_slab_and_stuck_ones_never_end_until_cancelled() {
-    let knobs = [("SLABS", "4"), ("STUCK", "2!"), ("DELAY_US", "20000")];
-    under("entries_without_a_slab_and_stuck_ones_never_end_until_cancelled", &knobs, || {
+fn stuck_entries_never_end_until_cancelled() {
+    under("stuck_entries_never_end_until_cancelled", &[("STUCK", "2!"), ("DELAY_US", "20000")], || {
         let stage = Stage::new();
         let batch = stage.cufile.batch_set_up(8).unwrap();
         // SAFETY: device memory, of which the library checks the ranges, here and below.
-        unsafe { batch.submit(&mut stage.entries(8)) }.unwrap();
-        let seen = told(&batch.status(8, 8, 300).unwrap());
-        assert_eq!(seen.iter().map(|event| event.0).collect::<Vec<_>>(), [1, 3, 4, 5]);
+        unsafe { batch.submit(&mut stage.entries(4)) }.unwrap();
+        let seen = told(&batch.status(4, 8, 300).unwrap());
+        assert_eq!(seen.iter().map(|event| event.0).collect::<Vec<_>>(), [1, 3, 4]);
         batch.cancel().unwrap();
         assert_eq!(batch.status(1, 8, 50).unwrap().len(), 0);
         // SAFETY: as above.
-        unsafe { batch.submit(&mut stage.entries(4)) }.unwrap();
-        assert_eq!(batch.status(4, 8, 5000).unwrap().len(), 4);
+        unsafe { batch.submit(&mut stage.entries(8)) }.unwrap();
+        assert_eq!(batch.status(8, 8, 5000).unwrap().len(), 8);
+        drop(batch);
+        stage.close();
+    });
+}
+
+#[test]
+fn a_submission_blocks_while_all_bounce_buffers_wait_for_their_events_to_be_fetched() {
+    let name = "a_submission_blocks_while_all_bounce_buffers_wait_for_their_events_to_be_fetched";
+    under(name, &[("SLABS", "4")], || {
+        let stage = Stage::new();
+        let batch = stage.cufile.batch_set_up(8).unwrap();
+        thread::scope(|scope| {
+            let submission = scope.spawn(|| {
+                // The driver is asked about the memory, on this thread too.
+                stage.driver.context_set(stage.driver.primary_retain(0).unwrap()).unwrap();
+                // SAFETY: device memory, of which the library checks the ranges.
+                unsafe { batch.submit(&mut stage.entries(6)) }
+            });
+            thread::sleep(Duration::from_millis(200));
+            assert!(!submission.is_finished());
+            assert_eq!(batch.status(4, 4, 5000).unwrap().len(), 4);
+            assert_eq!(submission.join().unwrap(), Ok(()));
+        });
+        assert_eq!(batch.status(2, 8, 5000).unwrap().len(), 2);
         drop(batch);
         stage.close();
     });
