@@ -1,5 +1,8 @@
 //! Streams: queues of work, each run in order by a thread of its own.
 //!
+//! Who waits for a stream does its work meanwhile, as far as the thread has not begun it: a copy that is waited for at
+//! once then costs no switch of threads. Host functions are left to the thread.
+//!
 //! A piece of work has a ticket, the number of its place in the stream, and may depend on tickets of other streams,
 //! always earlier ones, so that waiting cannot form a circle. The thread starts with the first piece of work.
 
@@ -46,6 +49,8 @@ type Work = Box<dyn FnOnce() + Send>;
 struct Item {
     after: Vec<Point>,
     work: Work,
+    /// Whether it must run on the stream's own thread.
+    pinned: bool,
 }
 
 #[derive(Default)]
@@ -54,7 +59,10 @@ struct State {
     submitted: u64,
     completed: u64,
     closed: bool,
-    running: bool,
+    /// The thread was started.
+    started: bool,
+    /// Someone is at the front of the queue: the thread or a waiter.
+    busy: bool,
 }
 
 /// One stream. `handle` and `context` say who it is to the API.
@@ -65,13 +73,16 @@ pub struct Stream {
     pub priority: i32,
     shared: Arc<Shared>,
     state: Mutex<State>,
-    changed: Condvar,
+    /// For the thread: there may be work to begin.
+    work: Condvar,
+    /// For waiters: work was done.
+    done: Condvar,
 }
 
 impl Stream {
     pub fn new(handle: Handle, context: Handle, flags: u32, priority: i32, shared: Arc<Shared>) -> Arc<Self> {
-        let (state, changed) = Default::default();
-        Arc::new(Self { handle, context, flags, priority, shared, state, changed })
+        let (state, work, done) = Default::default();
+        Arc::new(Self { handle, context, flags, priority, shared, state, work, done })
     }
 
     pub fn shared(&self) -> &Arc<Shared> {
@@ -85,49 +96,71 @@ impl Stream {
 
     /// Adds work that begins when all earlier work of this stream and all of `after` is done.
     pub fn enqueue(self: &Arc<Self>, after: Vec<Point>, work: impl FnOnce() + Send + 'static) -> Result<u64, Code> {
+        self.push(Item { after, work: Box::new(work), pinned: false })
+    }
+
+    /// As `enqueue`, for a caller's function: it runs on the stream's own thread.
+    pub fn enqueue_host(self: &Arc<Self>, after: Vec<Point>, work: impl FnOnce() + Send + 'static) -> Result<(), Code> {
+        self.push(Item { after, work: Box::new(work), pinned: true }).map(|_| ())
+    }
+
+    fn push(self: &Arc<Self>, item: Item) -> Result<u64, Code> {
         let mut state = self.lock();
-        if !state.running {
+        if !state.started {
             let stream = Arc::clone(self);
-            let name = "sim-stream".to_owned();
-            thread::Builder::new().name(name).spawn(move || stream.run()).map_err(|_| OUT_OF_MEMORY)?;
-            state.running = true;
+            let builder = thread::Builder::new().name("sim-stream".to_owned());
+            builder.spawn(move || stream.run()).map_err(|_| OUT_OF_MEMORY)?;
+            state.started = true;
         }
         self.shared.pending.fetch_add(1, Ordering::AcqRel);
         state.submitted += 1;
-        state.queue.push_back(Item { after, work: Box::new(work) });
+        state.queue.push_back(item);
         let ticket = state.submitted;
         drop(state);
-        self.changed.notify_all();
+        self.work.notify_one();
         Ok(ticket)
     }
 
+    /// The thread: does what is at the front unless a waiter is at it.
     fn run(&self) {
         let mut state = self.lock();
         loop {
-            let Some(item) = state.queue.pop_front() else {
-                if state.closed {
-                    return;
-                }
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            drop(state);
-            for (stream, ticket) in item.after {
-                stream.wait(ticket);
+            match if state.busy { None } else { state.queue.pop_front() } {
+                Some(item) => state = self.perform(state, item),
+                None if state.closed && state.queue.is_empty() => return,
+                None => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
-            (item.work)();
-            self.shared.pending.fetch_sub(1, Ordering::AcqRel);
-            state = self.lock();
-            state.completed += 1;
-            self.changed.notify_all();
         }
     }
 
-    /// Blocks until the work with this ticket is done.
+    /// Does one piece of work, which was at the front.
+    fn perform<'a>(&'a self, mut state: MutexGuard<'a, State>, item: Item) -> MutexGuard<'a, State> {
+        state.busy = true;
+        drop(state);
+        for (stream, ticket) in item.after {
+            stream.wait(ticket);
+        }
+        (item.work)();
+        self.shared.pending.fetch_sub(1, Ordering::AcqRel);
+        let mut state = self.lock();
+        state.busy = false;
+        state.completed += 1;
+        self.done.notify_all();
+        if !state.queue.is_empty() {
+            self.work.notify_one();
+        }
+        state
+    }
+
+    /// Blocks until the work with this ticket is done, and does it if nobody is at it.
     pub fn wait(&self, ticket: u64) {
         let mut state = self.lock();
         while state.completed < ticket {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let free = !state.busy && state.queue.front().is_some_and(|item| !item.pinned);
+            state = match if free { state.queue.pop_front() } else { None } {
+                Some(item) => self.perform(state, item),
+                None => self.done.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
@@ -145,6 +178,6 @@ impl Stream {
     /// No more work will come: the thread ends when the queue is empty.
     pub fn close(&self) {
         self.lock().closed = true;
-        self.changed.notify_all();
+        self.work.notify_one();
     }
 }

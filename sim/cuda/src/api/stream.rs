@@ -143,7 +143,7 @@ unsafe extern "C" fn cuLaunchHostFunc(stream: Handle, function: Option<HostFn>, 
             // SAFETY: this function's contract, passed on: the caller's function with the caller's data.
             run_host_function(|| unsafe { function(data.get()) });
         };
-        stream.enqueue(context.barrier(&stream), work).map(|_| ())
+        stream.enqueue_host(context.barrier(&stream), work)
     })
 }
 
@@ -161,7 +161,7 @@ unsafe extern "C" fn cuStreamAddCallback(stream: Handle, callback: Option<Stream
             // SAFETY: this function's contract, passed on: the caller's function with the caller's data.
             run_host_function(|| unsafe { callback(stream, status, data.get()) });
         };
-        target.enqueue(context.barrier(&target), work).map(|_| ())
+        target.enqueue_host(context.barrier(&target), work)
     })
 }
 
