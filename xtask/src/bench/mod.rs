@@ -50,7 +50,8 @@ fn ratios(root: &Path, fio: &Fio, machine: &Machine, benchmark: &Benchmark, opti
     show::heading(benchmark, options);
     let result = rounds::measure(fio, benchmark, options)?;
     print!("{}", show::table(benchmark, &result));
-    keep(root, benchmark.name, &show::json(benchmark, &result, machine, options))?;
+    let name = if options.apart { format!("{}-apart", benchmark.name) } else { benchmark.name.to_owned() };
+    keep(root, &name, &show::json(benchmark, &result, machine, options))?;
     Ok(result.missed(benchmark.name))
 }
 
