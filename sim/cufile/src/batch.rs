@@ -13,52 +13,30 @@ use crate::api::{note, store};
 use crate::knobs::knobs;
 use crate::library::{BATCH_FULL, BATCH_SUBMIT_ERROR, INTERNAL, INVALID_VALUE, IO_ERROR, call, fresh_handle, state, status};
 use crate::scheduler::schedule;
+use crate::slabs::Slab;
 use crate::transfer::{Failure, Request, Transfer};
-
-/// Bounce buffers in use, over all batches: an entry has one from its submission until its event is fetched.
-static SLABS_USED: Mutex<u32> = Mutex::new(0);
-static SLABS_CHANGED: Condvar = Condvar::new();
-
-/// Takes a bounce buffer, and waits for one as long as it takes: the real library does so too, and for ever where the
-/// thread that would fetch events is the one that waits.
-fn take_slab() {
-    if knobs().slabs == u32::MAX {
-        return;
-    }
-    let mut used = SLABS_USED.lock().unwrap_or_else(PoisonError::into_inner);
-    while *used >= knobs().slabs {
-        used = SLABS_CHANGED.wait(used).unwrap_or_else(PoisonError::into_inner);
-    }
-    *used += 1;
-}
-
-fn give_slabs(count: u32) {
-    if knobs().slabs == u32::MAX {
-        return;
-    }
-    *SLABS_USED.lock().unwrap_or_else(PoisonError::into_inner) -= count;
-    SLABS_CHANGED.notify_all();
-}
 
 /// A caller's cookie, carried to a thread of ours and only ever handed back.
 #[derive(Clone, Copy)]
 struct Cookie(usize);
 
-/// An entry that was looked at: refused, or ready to run.
-type Checked = (Cookie, Result<Transfer, Failure>);
+/// An entry that was looked at: its size, its cookie, and whether it is refused or ready to run.
+type Checked = (usize, Cookie, Result<Transfer, Failure>);
 
 /// An event that waits to be fetched.
 struct Done {
     cookie: Cookie,
     status: c_int,
     ret: isize,
+    /// Held until the event is fetched.
+    _slab: Option<Slab>,
 }
 
 impl Done {
-    fn new(cookie: Cookie, result: Result<usize, Failure>) -> Self {
+    fn new(cookie: Cookie, slab: Option<Slab>, result: Result<usize, Failure>) -> Self {
         match result {
-            Ok(bytes) => Self { cookie, status: COMPLETE, ret: bytes.try_into().unwrap_or(isize::MAX) },
-            Err(failure) => Self { cookie, status: FAILED, ret: -(failure.unsigned_abs() as isize) },
+            Ok(bytes) => Self { cookie, status: COMPLETE, ret: bytes.try_into().unwrap_or(isize::MAX), _slab: slab },
+            Err(failure) => Self { cookie, status: FAILED, ret: -(failure.unsigned_abs() as isize), _slab: slab },
         }
     }
 
@@ -72,6 +50,8 @@ struct Inner {
     in_flight: u32,
     running: u32,
     done: VecDeque<Done>,
+    /// What the entries hold that never end.
+    stuck: Vec<Slab>,
     /// Counts cancellations: an entry of an earlier epoch is forgotten.
     epoch: u64,
     /// A failed entry that takes the others of its batch with it.
@@ -81,7 +61,8 @@ struct Inner {
 impl Inner {
     fn forget(&mut self) {
         self.epoch += 1;
-        give_slabs(std::mem::take(&mut self.in_flight));
+        self.in_flight = 0;
+        self.stuck.clear();
         self.done.clear();
     }
 }
@@ -110,8 +91,8 @@ impl Batch {
 
     /// Puts checked entries in flight.
     fn start(self: &Arc<Self>, entries: Vec<Checked>) {
-        for (cookie, checked) in entries {
-            take_slab();
+        for (size, cookie, checked) in entries {
+            let slab = Slab::take(size);
             let epoch = {
                 let mut inner = self.lock();
                 inner.in_flight += 1;
@@ -121,22 +102,20 @@ impl Batch {
             let batch = Arc::clone(self);
             match checked {
                 // A refused entry fails when it is served, not when it is submitted.
-                Err(failure) => {
-                    schedule(Instant::now(), move || batch.serve(epoch, cookie, || Err(failure)));
-                }
+                Err(failure) => schedule(Instant::now(), move || batch.serve(epoch, cookie, slab, || Err(failure))),
                 // No event ever comes of an empty entry, as with the real library.
-                Ok(transfer) if transfer.fate.stuck || transfer.size == 0 => {}
+                Ok(transfer) if transfer.fate.stuck || transfer.size == 0 => self.lock().stuck.push(slab),
                 Ok(transfer) => {
                     let due = Instant::now() + transfer.fate.delay;
                     let code = knobs().batch_fail_code;
                     let run = move || if fails { Err(code) } else { transfer.run_now() };
-                    schedule(due, move || batch.serve(epoch, cookie, run));
+                    schedule(due, move || batch.serve(epoch, cookie, slab, run));
                 }
             }
         }
     }
 
-    fn serve(&self, epoch: u64, cookie: Cookie, run: impl FnOnce() -> Result<usize, Failure>) {
+    fn serve(&self, epoch: u64, cookie: Cookie, slab: Slab, run: impl FnOnce() -> Result<usize, Failure>) {
         let begin = || {
             let mut inner = self.lock();
             let alive = inner.epoch == epoch;
@@ -144,7 +123,7 @@ impl Batch {
             alive
         };
         if begin() {
-            let done = Done::new(cookie, run());
+            let done = Done::new(cookie, Some(slab), run());
             let mut inner = self.lock();
             inner.running -= 1;
             if inner.epoch == epoch {
@@ -184,9 +163,7 @@ impl Batch {
             };
         }
         let count = inner.done.len().min(most as usize);
-        let fetched = u32::try_from(count).unwrap_or(inner.in_flight);
-        inner.in_flight -= fetched;
-        give_slabs(fetched);
+        inner.in_flight -= u32::try_from(count).unwrap_or(inner.in_flight);
         Ok(inner.done.drain(..count).collect())
     }
 }
@@ -236,7 +213,7 @@ fn check(entries: &[Entry]) -> Result<Vec<Checked>, Status> {
         crate::transfer::file(request.file).map_err(status)?;
         checked.push(request);
     }
-    let start = |(request, entry): (&Request, &Entry)| (Cookie(entry.cookie as usize), Transfer::new(request));
+    let start = |(request, entry): (&Request, &Entry)| (request.size, Cookie(entry.cookie as usize), Transfer::new(request));
     Ok(checked.iter().zip(entries).map(start).collect())
 }
 
@@ -293,12 +270,11 @@ unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: 
 /// `entries` has `count` entries.
 unsafe fn submit_instantly(handle: usize, count: c_uint, entries: *const Entry) -> Result<(), Status> {
     let batch = find(handle)?;
-    (0..count).for_each(|_| take_slab());
     let mut inner = batch.lock();
     inner.in_flight += count;
     // SAFETY: this function's own contract.
     for entry in unsafe { std::slice::from_raw_parts(entries, count as usize) } {
-        inner.done.push_back(Done::new(Cookie(entry.cookie as usize), Ok(entry.size)));
+        inner.done.push_back(Done::new(Cookie(entry.cookie as usize), None, Ok(entry.size)));
     }
     Ok(())
 }

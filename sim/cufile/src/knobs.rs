@@ -29,7 +29,7 @@ pub struct Knobs {
     pub batch_fail: Vec<u64>,
     pub batch_fail_code: i32,
     pub batch_loses: bool,
-    pub slabs: u32,
+    pub slabs: Option<u32>,
     pub async_max: u32,
     pub threads: usize,
 }
@@ -65,7 +65,7 @@ pub fn knobs() -> &'static Knobs {
             batch_fail: list(&name("BATCH_FAIL")),
             batch_fail_code: number(&name("BATCH_FAIL_CODE"), libc::EIO),
             batch_loses: number(&name("BATCH_LOSES"), 0) != 0,
-            slabs: number(&name("SLABS"), u32::MAX),
+            slabs: Some(number(&name("SLABS"), u32::MAX)).filter(|&slabs| slabs != u32::MAX),
             async_max: number(&name("ASYNC_MAX"), u32::MAX),
             threads: number(&name("THREADS"), 4_usize).max(1),
         }

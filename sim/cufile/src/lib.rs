@@ -28,7 +28,7 @@
 //! | `BATCH_FAIL` | none | list of entries, counted from 1 over all batches, that fail |
 //! | `BATCH_FAIL_CODE` | EIO | how: as in `FAIL_IO` |
 //! | `BATCH_LOSES` | 0 | 1: as the real library in compatibility mode: a failed entry makes `GetStatus` fail (5044) and all other entries of the batch are forgotten |
-//! | `SLABS` | none | bounce buffers of all batches: an entry has one until its event is fetched; `cuFileBatchIOSubmit` blocks while there is none, for ever if it must |
+//! | `SLABS` | none | bounce buffers of each size (4 KiB, 1 MiB, 16 MiB): an entry holds one until its event is fetched; `cuFileBatchIOSubmit` blocks while there is none, for ever if it must |
 //! | `ASYNC_MAX` | none | stream operations in flight; those beyond end with -5 |
 //! | `THREADS` | 4 | threads that serve batches |
 
@@ -37,5 +37,6 @@ mod batch;
 mod knobs;
 mod library;
 mod scheduler;
+mod slabs;
 mod stream;
 mod transfer;
