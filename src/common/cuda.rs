@@ -191,8 +191,7 @@ impl CudaDevice {
     #[inline]
     fn finish(&self, started: Status) -> Result<(), DeviceError> {
         self.cuda.check(started)?;
-        // SAFETY: the stream lives as long as the device.
-        self.cuda.check(unsafe { (self.cuda.calls.cuStreamSynchronize)(self.stream) })
+        self.finish_copies()
     }
 }
 
@@ -249,13 +248,30 @@ impl Device for CudaDevice {
     }
 
     fn copy_in(&self, to: usize, from: Buffer) -> Result<(), DeviceError> {
-        // SAFETY: `from` is host memory that lives through the call (see Buffer); the driver checks the device's range.
-        self.finish(unsafe { (self.cuda.calls.cuMemcpyHtoDAsync_v2)(to as Address, from.start().cast(), from.len(), self.stream) })
+        self.start_copy_in(to, from)?;
+        self.finish_copies()
     }
 
     fn copy_out(&self, from: usize, to: Buffer) -> Result<(), DeviceError> {
-        // SAFETY: as in copy_in.
-        self.finish(unsafe { (self.cuda.calls.cuMemcpyDtoHAsync_v2)(to.start().cast(), from as Address, to.len(), self.stream) })
+        self.start_copy_out(from, to)?;
+        self.finish_copies()
+    }
+
+    fn start_copy_in(&self, to: usize, from: Buffer) -> Result<(), DeviceError> {
+        let calls = &self.cuda.calls;
+        // SAFETY: `from` is host memory that lives until the copy is finished (see Buffer); the driver checks the device's range.
+        self.cuda.check(unsafe { (calls.cuMemcpyHtoDAsync_v2)(to as Address, from.start().cast(), from.len(), self.stream) })
+    }
+
+    fn start_copy_out(&self, from: usize, to: Buffer) -> Result<(), DeviceError> {
+        let calls = &self.cuda.calls;
+        // SAFETY: as in start_copy_in.
+        self.cuda.check(unsafe { (calls.cuMemcpyDtoHAsync_v2)(to.start().cast(), from as Address, to.len(), self.stream) })
+    }
+
+    fn finish_copies(&self) -> Result<(), DeviceError> {
+        // SAFETY: the stream lives as long as the device.
+        self.cuda.check(unsafe { (self.cuda.calls.cuStreamSynchronize)(self.stream) })
     }
 
     fn stamp(&self, address: usize, bytes: usize, value: u32) -> Result<(), DeviceError> {

@@ -48,7 +48,7 @@ pub fn numa_node(pci: &str) -> Option<u32> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceError(pub i32);
 
-/// A device that a job has opened. Copies are finished when they return. Addresses are the device's, in bytes.
+/// A device that a job has opened. Copies are finished when they return, but for those that are only started. Addresses are the device's, in bytes.
 pub trait Device: Send + Sync {
     fn place(&self) -> &Place;
 
@@ -66,6 +66,21 @@ pub trait Device: Send + Sync {
     fn copy_in(&self, to: usize, from: Buffer) -> Result<(), DeviceError>;
 
     fn copy_out(&self, from: usize, to: Buffer) -> Result<(), DeviceError>;
+
+    /// As copy_in(), finished after the next [`Device::finish_copies`]; `from` stays until then.
+    fn start_copy_in(&self, to: usize, from: Buffer) -> Result<(), DeviceError> {
+        self.copy_in(to, from)
+    }
+
+    /// As copy_out(), finished after the next [`Device::finish_copies`]; `to` stays until then.
+    fn start_copy_out(&self, from: usize, to: Buffer) -> Result<(), DeviceError> {
+        self.copy_out(from, to)
+    }
+
+    /// Waits for all copies that were started. The error is of any of them.
+    fn finish_copies(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Sets the first four bytes of every 512-byte sector of the range to `value`. `address` is a multiple of 4.
     fn stamp(&self, address: usize, bytes: usize, value: u32) -> Result<(), DeviceError>;

@@ -10,4 +10,5 @@ pub mod memory;
 pub mod pool;
 pub mod posix;
 pub mod transport;
+pub mod uring;
 pub mod wait;

@@ -125,10 +125,11 @@ impl<T: Copy + Send + 'static> Transport<T> for Pool<T> {
         Ok(())
     }
 
-    fn cancel(&mut self) {
+    fn cancel(&mut self) -> bool {
         while self.shared.work.pop().is_some() {}
         self.join();
         self.in_flight = 0;
+        true
     }
 }
 

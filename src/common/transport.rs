@@ -60,6 +60,12 @@ impl Buffer {
         Self { address: self.address, length: length.min(self.length) }
     }
 
+    /// All but the first `done` bytes of it.
+    pub fn after(self, done: usize) -> Self {
+        let done = done.min(self.length);
+        Self { address: self.address + done, length: self.length - done }
+    }
+
     #[inline]
     pub fn address(self) -> usize {
         self.address
@@ -136,6 +142,20 @@ pub trait Transport<T> {
     /// What the report calls the way that the bytes take.
     fn path(&self) -> &'static str;
 
+    /// The job's I/O buffers are there: `block` is fio's, which on host memory is all there is. The line is for the user, where something
+    /// is not as the job asked; the error too, where the job cannot run.
+    fn attach(&mut self, _block: Buffer) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    /// A file is open, and operations on it may come. The line is for the user.
+    fn file_opened(&mut self, _fd: RawFd) -> Option<String> {
+        None
+    }
+
+    /// The file is about to be closed. No operation on it is in flight.
+    fn file_closed(&mut self, _fd: RawFd) {}
+
     /// Takes one operation.
     fn submit(&mut self, operation: Operation<T>) -> Submitted;
 
@@ -152,6 +172,9 @@ pub trait Transport<T> {
     /// Waits until `min` operations have ended, or `timeout` has passed, and hands at most `max` of them to `done`. The error is an errno.
     fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32>;
 
-    /// Ends what is in flight, as far as it can be ended; afterwards no buffer is touched any more.
-    fn cancel(&mut self) {}
+    /// Ends what is in flight, as far as it can be ended. Returns whether nothing touches a buffer any more; where it is false, something
+    /// that the vendor never finished still may, and the buffers have to stay.
+    fn cancel(&mut self) -> bool {
+        true
+    }
 }

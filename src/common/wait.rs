@@ -23,13 +23,22 @@ impl Manner {
     /// Passes a moment until the bell that `ticket` was taken from may have rung. `turns` counts the calls for one wait.
     #[inline]
     pub fn pause(self, turns: &mut u32, bell: &Bell, ticket: Ticket, deadline: &Deadline) {
+        if !self.poll(turns) {
+            bell.sleep(ticket, deadline.left());
+        }
+    }
+
+    /// Passes a moment before the next look; false where this manner is to sleep instead. `turns` counts the calls for one wait.
+    #[inline]
+    pub fn poll(self, turns: &mut u32) -> bool {
         *turns += 1;
         match self {
             Self::Spin => std::hint::spin_loop(),
             Self::Yield if *turns < TURNS_BEFORE_YIELD => std::hint::spin_loop(),
             Self::Yield => std::thread::yield_now(),
-            Self::Block => bell.sleep(ticket, deadline.left()),
+            Self::Block => return false,
         }
+        true
     }
 }
 
@@ -47,7 +56,8 @@ impl Deadline {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
-    fn left(&self) -> Option<Duration> {
+    /// What is left of it; `None` for ever.
+    pub fn left(&self) -> Option<Duration> {
         self.0.map(|end| end.saturating_duration_since(Instant::now()))
     }
 }

@@ -10,6 +10,7 @@ use crate::common::device::Device;
 use crate::common::driver::{DeviceOnly, Driver, NoDriver};
 use crate::common::pool::Pool;
 use crate::common::transport::Transport;
+use crate::common::uring::{self, Uring};
 use crate::common::wait::Manner;
 use crate::cufile::{self, Cufile};
 use crate::host;
@@ -84,7 +85,10 @@ pub fn open<T: Copy + Send + 'static>(
     match choice.backend {
         Backend::Auto | Backend::Host => {
             check_host(options)?;
-            let transport = issue(|| host::Posix, options, depth)?;
+            let transport = match options.io {
+                Io::Uring => uring(options, depth, None)?,
+                _ => issue(|| host::Posix, options, depth)?,
+            };
             Ok(Opened { driver: Box::new(NoDriver), transport, notes: Vec::new() })
         }
         Backend::Cufile => open_cufile(options, subjob, depth, direct),
@@ -95,12 +99,16 @@ pub fn open<T: Copy + Send + 'static>(
 fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: u32, direct: bool) -> Result<Opened<T>, String> {
     let ordinal = device_of(options, subjob)?;
     let posix = options.cuda_io == Some(CudaIo::Posix) || options.io == Io::Posix;
-    if posix {
+    if posix || options.io == Io::Uring {
         if options.require_direct {
-            return Err("gpu_require_direct=1 contradicts gpu_io=posix, which goes through host memory: leave one of them out".to_owned());
+            let word = if posix { Io::Posix } else { options.io }.word();
+            return Err(format!("gpu_require_direct=1 contradicts gpu_io={word}, which goes through host memory: leave one of them out"));
         }
         let device: Arc<dyn Device> = CudaDevice::open(ordinal)?;
-        let transport = issue(|| Bounce::new(device.clone()), options, depth)?;
+        let transport = match options.io {
+            Io::Uring => uring(options, depth, Some(&device))?,
+            _ => issue(|| Bounce::new(device.clone()), options, depth)?,
+        };
         return Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes: Vec::new() });
     }
     let mut notes = Vec::new();
@@ -141,13 +149,25 @@ fn issue<T: Copy + Send + 'static, B: Blocking<T>>(
         return Ok(Box::new(Synchronous(worker())));
     }
     let threads = options.threads.unwrap_or(depth.min(DEFAULT_THREADS));
-    let manner = match options.wait {
+    let pool = Pool::start((0..threads).map(|_| worker()).collect(), depth as usize, manner(options));
+    Ok(Box::new(pool.map_err(|error| format!("gpu_threads={threads}: {error}; lower it, or raise the limit of processes"))?))
+}
+
+fn manner(options: &Options) -> Manner {
+    match options.wait {
         Wait::Spin => Manner::Spin,
         Wait::Yield => Manner::Yield,
         Wait::Block => Manner::Block,
-    };
-    let pool = Pool::start((0..threads).map(|_| worker()).collect(), depth as usize, manner);
-    Ok(Box::new(pool.map_err(|error| format!("gpu_threads={threads}: {error}; lower it, or raise the limit of processes"))?))
+    }
+}
+
+/// A ring, straight on the job's buffers where the kernel can reach them. Managed memory it can reach, too, but must not hold: the driver
+/// moves it.
+fn uring<T: 'static>(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Transport<T>>, String> {
+    let is_host_memory = matches!(options.memory, Some(Memory::Pinned | Memory::Host));
+    let device = device.filter(|_| !is_host_memory).cloned();
+    let settings = uring::Settings { depth: depth as usize, manner: manner(options), register: options.register, device };
+    Ok(Box::new(Uring::open(settings)?))
 }
 
 /// What no backend of this build can do, and what contradicts itself in all of them.
@@ -163,7 +183,7 @@ fn check_modes(choice: &Choice, options: &Options) -> Result<(), String> {
         return Err("gpu_threads contradicts gpu_mode=sync: use gpu_mode=pool, or leave one of them out".to_owned());
     }
     if options.io == Io::Uring {
-        return Err("gpu_io=uring is not in this build yet: use gpu_io=posix".to_owned());
+        check_uring(options)?;
     }
     if options.cuda_io == Some(CudaIo::Cufile) && options.io == Io::Posix {
         return Err("cuda_io=cufile contradicts gpu_io=posix: leave one of them out".to_owned());
@@ -176,6 +196,18 @@ fn check_modes(choice: &Choice, options: &Options) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// A ring has its own way to issue I/O, and it is the only one.
+fn check_uring(options: &Options) -> Result<(), String> {
+    let other = match options {
+        Options { mode, .. } if *mode != Mode::Auto => format!("gpu_mode={}", mode.word()),
+        Options { threads: Some(n), .. } => format!("gpu_threads={n}"),
+        Options { cuda_io: Some(io), .. } => format!("cuda_io={}", io.word()),
+        Options { rocm_io: Some(io), .. } => format!("rocm_io={}", io.word()),
+        _ => return Ok(()),
+    };
+    Err(format!("{other} contradicts gpu_io=uring, which has its own way to issue I/O (gpu_mode=auto): leave one of them out"))
 }
 
 /// What has no meaning where the buffers are host memory is refused, not ignored.

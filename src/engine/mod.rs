@@ -26,6 +26,9 @@ pub struct Job {
     driver: Box<dyn Driver>,
     memory: Option<Memory>,
     layout: memory::Layout,
+    /// Threads of io_submit_mode=offload do this job's I/O, or this is one of them: who opens a file or closes it may be another than who
+    /// uses it.
+    is_offloaded: bool,
     region: Region,
     staging: Option<Staging>,
     /// What sizes and offsets are to be a multiple of.
@@ -83,6 +86,9 @@ impl fio::Engine for Job {
         let mut memory = Memory::new(self.layout, self.driver.device(), wanted).map_err(refuse)?;
         self.region = memory.region();
         self.driver.attach(self.region.base, bytes).map_err(refuse)?;
+        if !self.is_offloaded {
+            self.transport.attach(self.region.whole()).map_err(refuse)?.iter().for_each(|line| fio::line(line));
+        }
         Ok(self.memory.insert(memory).start())
     }
 
@@ -97,9 +103,11 @@ impl fio::Engine for Job {
     }
 
     fn free(&mut self) {
-        self.transport.cancel();
+        let is_quiet = self.transport.cancel();
         self.driver.detach();
-        self.memory = None;
+        if let Some(memory) = self.memory.take().filter(|_| !is_quiet) {
+            std::mem::forget(memory); // something still may write to it
+        }
     }
 
     fn opened(&mut self, file: &File) -> Result<(), Refusal> {
@@ -110,6 +118,9 @@ impl fio::Engine for Job {
             self.files.resize(index + 1, OpenFile::default());
         }
         memory::set_handle(file.fd(), Some(handle));
+        if !self.is_offloaded {
+            self.transport.file_opened(file.fd()).iter().for_each(|line| fio::line(line));
+        }
         self.files[index] = OpenFile { fd: Some(file.fd()), handle, name };
         Ok(())
     }
@@ -117,6 +128,7 @@ impl fio::Engine for Job {
     fn closing(&mut self, file: &File) {
         if let Some(fd) = self.files.get_mut(file.index()).and_then(|open| open.fd.take()) {
             memory::set_handle(fd, None);
+            self.transport.file_closed(fd);
             self.driver.close_file(self.files[file.index()].handle);
         }
     }

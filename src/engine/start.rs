@@ -52,6 +52,7 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         driver,
         memory: None,
         layout,
+        is_offloaded: is_offloaded(job),
         region: Region::default(),
         staging,
         alignment,

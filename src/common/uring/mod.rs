@@ -1,0 +1,354 @@
+//! `gpu_io=uring`: a job's operations on an io_uring, at full depth, with registered files and buffers; straight on fio's buffers, or through
+//! a pinned block and copies where the job's buffers are a device's.
+//!
+//! `ring` is the only one to touch the ring, `registered` knows what the ring was told of, `bounce` copies.
+
+mod bounce;
+mod registered;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::device::Device;
+use super::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
+use super::wait::{Deadline, Manner};
+use crate::faults;
+use bounce::BounceBlock;
+use registered::{Block, Files};
+use ring::{Entry, Ring};
+
+/// How long cancel() waits for what the kernel has.
+const CANCEL_LIMIT: Duration = Duration::from_millis(1000);
+/// Times that the kernel may ask for an operation to be tried again before that is its error.
+const MOST_TRIES: u16 = 1000;
+
+/// What a job asks of its ring.
+pub struct Settings {
+    pub depth: usize,
+    pub manner: Manner,
+    /// `gpu_register`: whether the I/O buffers are registered.
+    pub register: bool,
+    /// The device that the job's buffers are on; none where the kernel can move bytes to and from them itself.
+    pub device: Option<Arc<dyn Device>>,
+}
+
+/// The ring of one job. What attach() and file_opened() were not told of is moved all the same, unregistered: io_submit_mode=offload gives a
+/// job the buffers and files of another.
+pub struct Uring<T> {
+    ring: Ring,
+    manner: Manner,
+    register: bool,
+    block: Block,
+    files: Files,
+    bounce: Option<BounceBlock>,
+    /// By number, which is the entry's name in the ring.
+    slots: Vec<Option<Slot<T>>>,
+    free: Vec<u32>,
+    /// Writes whose bytes are on the way to the bounce block; they go to the ring with the next commit.
+    copying: Vec<u32>,
+    /// Reads whose bytes are on the way from the bounce block, and whatever failed outside of the ring.
+    ended: VecDeque<(u32, Moved)>,
+    /// Results that were just drained.
+    drained: Vec<(u64, i32)>,
+    /// Once cancelled: whether the kernel has no operation any more.
+    quiet: Option<bool>,
+}
+
+/// An operation while this transport has it.
+struct Slot<T> {
+    tag: T,
+    transfer: Transfer,
+    fd: RawFd,
+    offset: u64,
+    /// What the kernel reads or writes: fio's buffer, or its place in the bounce block.
+    buffer: Buffer,
+    /// The device's address of the same bytes.
+    device: usize,
+    done: usize,
+    tries: u16,
+}
+
+impl<T> Uring<T> {
+    /// Makes the ring, for the calling thread. The error is a line for the user.
+    pub fn open(settings: Settings) -> Result<Self, String> {
+        let depth = settings.depth.max(1);
+        Ok(Self {
+            ring: Ring::new(depth)?,
+            manner: settings.manner,
+            register: settings.register,
+            block: Block::default(),
+            files: Files::default(),
+            bounce: settings.device.map(BounceBlock::new),
+            slots: (0..depth).map(|_| None).collect(),
+            free: (0..depth as u32).rev().collect(),
+            copying: Vec::with_capacity(depth),
+            ended: VecDeque::with_capacity(depth),
+            drained: Vec::with_capacity(depth),
+            quiet: None,
+        })
+    }
+
+    /// Operations that are the kernel's now.
+    fn in_kernel(&self) -> usize {
+        self.slots.len() - self.free.len() - self.copying.len() - self.ended.len() - self.ring.collected()
+    }
+
+    /// Gives what is left of an operation to the ring. The error is an errno.
+    #[inline]
+    fn push(&mut self, number: u32) -> Result<(), i32> {
+        let Some(slot) = &self.slots[number as usize] else { return Err(libc::EIO) };
+        let buffer = slot.buffer.after(slot.done);
+        self.ring.push(&Entry {
+            transfer: slot.transfer,
+            fd: slot.fd,
+            is_file_registered: self.files.has(slot.fd),
+            offset: slot.offset + slot.done as u64,
+            buffer,
+            registered: self.block.part_of(buffer),
+            name: number.into(),
+        })
+    }
+
+    /// What an error leaves of an operation: what was moved before it counts, else the error. fio asks for the rest again.
+    #[cold]
+    fn broken_off(&self, number: u32, errno: i32, code: i32) -> Moved {
+        match self.slots[number as usize].as_ref().map_or(0, |slot| slot.done) {
+            0 => Moved::failed(errno, code),
+            done => Moved::bytes(done),
+        }
+    }
+
+    /// What a result means for its operation: how it ended, or nothing where the rest of it is on its way.
+    #[inline]
+    fn settle(&mut self, number: u32, result: i32) -> Option<Moved> {
+        let result = faults::errno().map_or(result, |errno| -errno);
+        let slot = self.slots[number as usize].as_mut()?;
+        if let Ok(bytes) = usize::try_from(result) {
+            slot.done += bytes;
+            slot.tries = 0;
+            if bytes == 0 || slot.done >= slot.buffer.len() {
+                return Some(Moved::bytes(slot.done));
+            }
+        } else {
+            slot.tries += 1;
+            if !matches!(-result, libc::EINTR | libc::EAGAIN) || slot.tries == MOST_TRIES {
+                return Some(self.broken_off(number, -result, 0));
+            }
+        }
+        self.push(number).err().map(|errno| self.broken_off(number, errno, 0))
+    }
+
+    /// Hands an operation that has ended to the engine.
+    #[inline]
+    fn hand_back(&mut self, number: u32, moved: Moved, done: &mut dyn FnMut(T, Moved)) {
+        if let Some(slot) = self.slots[number as usize].take() {
+            self.free.push(number);
+            done(slot.tag, moved);
+        }
+    }
+
+    /// Hands back at most `max` operations that have ended by now; returns how many.
+    #[inline]
+    fn collect(&mut self, max: usize, done: &mut dyn FnMut(T, Moved)) -> usize {
+        let mut drained = std::mem::take(&mut self.drained);
+        self.ring.drain(max.saturating_sub(self.ended.len()), &mut drained);
+        let mut found = 0;
+        if self.bounce.is_some() {
+            self.land(&drained);
+        } else {
+            for &(name, result) in &drained {
+                if let Some(moved) = self.settle(name as u32, result) {
+                    self.hand_back(name as u32, moved, done);
+                    found += 1;
+                }
+            }
+        }
+        drained.clear();
+        self.drained = drained;
+        while found < max {
+            let Some((number, moved)) = self.ended.pop_front() else { break };
+            self.hand_back(number, moved, done);
+            found += 1;
+        }
+        found
+    }
+
+    /// Copies to the device what reads have brought, all of them in one wait.
+    fn land(&mut self, results: &[(u64, i32)]) {
+        let first = self.ended.len();
+        for &(name, result) in results {
+            let number = name as u32;
+            let Some(moved) = self.settle(number, result) else { continue };
+            let copied = match (&mut self.bounce, &self.slots[number as usize]) {
+                (Some(bounce), Some(slot)) if slot.transfer == Transfer::Read && moved.bytes > 0 => {
+                    bounce.start_copy(Transfer::Read, slot.device, slot.buffer.first(moved.bytes))
+                }
+                _ => Ok(()),
+            };
+            self.ended.push_back((number, copied.map_or_else(|code| Moved::failed(libc::EIO, code), |()| moved)));
+        }
+        if let Err(code) = self.bounce.as_mut().map_or(Ok(()), BounceBlock::finish) {
+            for (number, moved) in self.ended.range_mut(first..) {
+                let is_read = self.slots[*number as usize].as_ref().is_some_and(|slot| slot.transfer == Transfer::Read);
+                if is_read && moved.errno == 0 {
+                    *moved = Moved::failed(libc::EIO, code); // which of them it was, the device does not say
+                }
+            }
+        }
+    }
+
+    /// Gives the writes whose bytes have come to the ring.
+    fn send_copied(&mut self) {
+        let copied = self.bounce.as_mut().map_or(Ok(()), BounceBlock::finish);
+        let mut copying = std::mem::take(&mut self.copying);
+        for number in copying.drain(..) {
+            let sent = copied.map_err(|code| Moved::failed(libc::EIO, code));
+            let sent = sent.and_then(|()| self.push(number).map_err(|errno| Moved::failed(errno, 0)));
+            if let Err(failed) = sent {
+                self.ended.push_back((number, failed));
+            }
+        }
+        self.copying = copying;
+    }
+
+    /// Where the kernel is to find the bytes of an operation, and whether they are still on the way there. The error is the device's code.
+    #[inline]
+    fn host_side(&mut self, operation: &Operation<T>) -> Result<(Buffer, bool), i32> {
+        let Some(bounce) = &mut self.bounce else { return Ok((operation.buffer, false)) };
+        let buffer = bounce.place(operation.at, operation.buffer.len()).map_err(|error| error.0)?;
+        let is_write = operation.transfer == Transfer::Write;
+        if is_write {
+            bounce.start_copy(Transfer::Write, operation.base + operation.at, buffer)?;
+        }
+        Ok((buffer, is_write))
+    }
+}
+
+impl<T> Transport<T> for Uring<T> {
+    fn is_synchronous(&self) -> bool {
+        false
+    }
+
+    fn path(&self) -> &'static str {
+        if self.bounce.is_some() { "uring-bounce" } else { "uring" }
+    }
+
+    fn attach(&mut self, block: Buffer) -> Result<Option<String>, String> {
+        let block = match &mut self.bounce {
+            Some(bounce) => bounce.attach(block.len())?,
+            None => block,
+        };
+        if !self.register {
+            return Ok(None);
+        }
+        match Block::register(&mut self.ring, block) {
+            Ok(registered) => self.block = registered,
+            Err(line) => return Ok(Some(line)),
+        }
+        Ok(None)
+    }
+
+    fn file_opened(&mut self, fd: RawFd) -> Option<String> {
+        self.files.open(&mut self.ring, fd).err()
+    }
+
+    fn file_closed(&mut self, fd: RawFd) {
+        self.files.close(&mut self.ring, fd);
+    }
+
+    #[inline]
+    fn submit(&mut self, operation: Operation<T>) -> Submitted {
+        let Some(&number) = self.free.last() else {
+            return if self.quiet.is_none() { Submitted::Busy } else { Submitted::Done(Moved::failed(libc::ECANCELED, 0)) };
+        };
+        let (buffer, is_copying) = match self.host_side(&operation) {
+            Ok(side) => side,
+            Err(code) => return Submitted::Done(Moved::failed(libc::EIO, code)),
+        };
+        let Operation { tag, transfer, fd, offset, base, at, .. } = operation;
+        self.slots[number as usize] = Some(Slot { tag, transfer, fd, offset, buffer, device: base + at, done: 0, tries: 0 });
+        if is_copying {
+            self.copying.push(number);
+        } else if self.push(number).is_err() {
+            self.slots[number as usize] = None;
+            return Submitted::Busy;
+        }
+        self.free.pop();
+        Submitted::InFlight
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<(), i32> {
+        if self.quiet.is_some() {
+            return Err(libc::ECANCELED); // what was collected only must not start any more
+        }
+        if !self.copying.is_empty() {
+            self.send_copied();
+        }
+        self.ring.submit()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+        self.commit()?;
+        let deadline = Deadline::after(timeout);
+        let min = min.min(self.in_flight()).min(max);
+        let (mut found, mut turns) = (0, 0);
+        loop {
+            let now = self.collect(max - found, done);
+            found += now;
+            if found == max || (found >= min && now > 0) {
+                return Ok(());
+            }
+            let has_work = self.ring.has_work();
+            if has_work {
+                self.ring.work()?;
+            }
+            if deadline.is_past() || (found >= min && !has_work) {
+                return Ok(());
+            }
+            if !has_work && !self.manner.poll(&mut turns) {
+                self.ring.wait(min - found, deadline.left())?;
+            }
+        }
+    }
+
+    fn cancel(&mut self) -> bool {
+        if let Some(quiet) = self.quiet {
+            return quiet;
+        }
+        let deadline = Deadline::after(Some(CANCEL_LIMIT));
+        if self.in_kernel() > 0 {
+            self.ring.end_all(CANCEL_LIMIT);
+        }
+        loop {
+            self.ring.drain(usize::MAX, &mut self.drained);
+            for (name, _) in self.drained.drain(..) {
+                if self.slots[name as usize].take().is_some() {
+                    self.free.push(name as u32);
+                }
+            }
+            if self.in_kernel() == 0 || deadline.is_past() || self.ring.wait_only(deadline.left()).is_err() {
+                break;
+            }
+        }
+        let quiet = self.in_kernel() == 0;
+        match &mut self.bounce {
+            _ if quiet => self.ring.unregister_buffers(),
+            Some(bounce) => bounce.abandon(),
+            None => {}
+        }
+        self.slots.truncate(self.in_kernel());
+        self.free.clear();
+        self.quiet = Some(quiet);
+        quiet
+    }
+}
