@@ -17,7 +17,7 @@ on_every_fio![
     threads_write_each_their_own_file,
     forked_jobs_write_each_their_own_file,
     many_jobs_are_reported_as_one_group,
-    offloaded_submission_writes_and_verifies,
+    offloaded_submission_works_or_is_refused_in_one_line,
     files_made_by_the_jobs_themselves_are_written,
     more_jobs_than_allowed_are_answered_as_with_psync,
     a_log_of_io_is_replayed,
@@ -122,10 +122,17 @@ fn many_jobs_are_reported_as_one_group(fio: &Fio) {
     }
 }
 
-fn offloaded_submission_writes_and_verifies(fio: &Fio) {
-    for depth in [1, 8] {
-        let text = format!("filename=f\nsize=1m\nbs=16k\nrw=randwrite\nio_submit_mode=offload\niodepth={depth}\nverify=crc32c\n[a]\n");
-        fio.job(&text).run().ok().counts("write", "io_bytes", MIB).counts("read", "io_bytes", MIB);
+/// fio's own offload hangs with every engine at depths above 1, and with verification; at depth 1 a job file's `external:` is lost in it.
+fn offloaded_submission_works_or_is_refused_in_one_line(fio: &Fio) {
+    let job = "filename=f\nsize=1m\nbs=16k\nrw=randwrite\nbuffer_pattern=0x35\nio_submit_mode=offload\n[a]\n";
+    for depth in ["iodepth=1\n", "iodepth=8\n"] {
+        let report = fio.job(&format!("{depth}{job}")).run();
+        if report.code() == Some(0) {
+            report.ok().counts("write", "io_bytes", MIB);
+            assert_eq!(fio.read("f"), vec![0x35; 1 << 20]);
+        } else {
+            report.refused().says_one_with(&["io_submit_mode=offload"]);
+        }
     }
 }
 

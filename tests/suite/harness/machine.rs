@@ -30,6 +30,30 @@ pub fn signal(id: i32, signal: libc::c_int) {
     unsafe { libc::kill(id, signal) };
 }
 
+/// The processes that `parent` has forked.
+pub fn children(parent: i32) -> Vec<i32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    std::fs::read_to_string(path).unwrap_or_default().split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
+/// Waits until fio or a job of it has opened the file: then its I/O is under way.
+#[track_caller]
+pub fn wait_until_open(fio: i32, file: &Path) {
+    let has = |id: &i32| {
+        let open = std::fs::read_dir(format!("/proc/{id}/fd"));
+        open.is_ok_and(|fds| fds.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file)))
+    };
+    for _ in 0..1000 {
+        if [fio].iter().chain(&children(fio)).any(has) {
+            // The first I/Os follow at once.
+            thread::sleep(Duration::from_millis(200));
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("fio has not opened {}", file.display());
+}
+
 pub fn is_root() -> bool {
     // SAFETY: takes no argument and cannot fail.
     unsafe { libc::geteuid() == 0 }

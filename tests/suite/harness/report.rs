@@ -117,6 +117,11 @@ impl Report {
         self.json["jobs"].as_array().map_or(&[], Vec::as_slice)
     }
 
+    /// The jobs as a client of a server reports them.
+    pub fn client_jobs(&self) -> &[Value] {
+        self.json["client_stats"].as_array().map_or(&[], Vec::as_slice)
+    }
+
     /// A figure of all jobs together: `("read", "total_ios")`.
     pub fn sum(&self, direction: &str, count: &str) -> u64 {
         self.jobs().iter().map(|job| number(&job[direction][count])).sum()
