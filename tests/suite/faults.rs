@@ -112,7 +112,7 @@ fn a_failing_transfer_is_counted_where_errors_are_to_be_continued(fio: &Fio) {
     for depth in [1, 8] {
         let text = format!("filename=f\nsize=1m\nbs=16k\nrw=randwrite\nbuffer_pattern=0x79\ncontinue_on_error=all\niodepth={depth}\n");
         let report = faulty(fio, "errno:10:5", &text).run();
-        report.ok();
+        report.assert(report.code() == Some(0), "fio did not end with status 0");
         let job = &report.jobs()[0];
         report.assert(
             job["total_err"] == 1 && job["first_error"] == libc::EIO,

@@ -7,6 +7,7 @@ mod devices;
 mod ends;
 mod errors;
 mod faults;
+mod house;
 mod latency;
 mod life;
 mod loading;

@@ -14,9 +14,8 @@ type GetEngine = unsafe extern "C" fn(*mut *mut c_void);
 type Init = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 const UNKNOWN_INTERFACE: c_int = 77;
-/// Places in `struct ioengine_ops` that are the same in every fio from 3.16 on.
+/// `version` in `struct ioengine_ops`, in every fio from 3.16 on.
 const OPS_VERSION: usize = 24;
-const OPS_INIT: usize = 40;
 /// More than any `struct thread_data` has.
 const TD_BYTES: usize = 1 << 20;
 
@@ -93,6 +92,15 @@ fn disguise(register: *mut c_void) {
     }
 }
 
+/// `init` in `struct ioengine_ops`: a field was put in before it in 3.26.
+fn init_offset() -> usize {
+    let text = real(libc::RTLD_DEFAULT, c"fio_version_string").cast::<c_char>();
+    // SAFETY: a string constant of fio.
+    let version = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    let minor = version.split(['.', '-']).nth(2).and_then(|minor| minor.parse::<u32>().ok());
+    if minor.is_some_and(|minor| minor < 26) { 40 } else { 48 }
+}
+
 unsafe extern "C" fn get_engine(ops: *mut *mut c_void) {
     let real = GET_ENGINE.load(Ordering::Relaxed);
     // SAFETY: stored by dlsym above from the engine that fio loads.
@@ -104,7 +112,7 @@ unsafe extern "C" fn get_engine(ops: *mut *mut c_void) {
         if asked_for("interface") {
             table.add(OPS_VERSION).cast::<c_int>().write(WANTED.load(Ordering::Relaxed));
         }
-        let init = table.add(OPS_INIT).cast::<*mut c_void>();
+        let init = table.add(init_offset()).cast::<*mut c_void>();
         if asked_for("zeros") && init.read() != init_with_zeros as *mut c_void {
             INIT.store(init.read(), Ordering::Relaxed);
             init.write(init_with_zeros as *mut c_void);

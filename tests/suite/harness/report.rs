@@ -20,10 +20,14 @@ impl Report {
     /// where a job failed, with every engine. Where fio ended before it had jobs there is no document.
     pub fn new(status: ExitStatus, took: Duration, paste: String, stdout: String, stderr: String, json: bool) -> Self {
         let mut report = Self { status, took, paste, stdout, stderr, json: Value::Null };
-        report.assert(!report.stdout.contains("gpuio: "), "the library has printed on standard output");
+        let own = report.stdout.lines().any(|line| line.starts_with("gpuio: "));
+        report.assert(!own, "the library has printed on standard output");
         if let Some(start) = document(&report.stdout).filter(|_| json) {
             let (before, document) = report.stdout.split_at(start);
-            let fios = |line: &str| line.is_empty() || line.starts_with("fio: ") || line.starts_with("note: both iodepth >= 1");
+            // A client prefixes what its server has said with the server's name.
+            let fios = |line: &str| {
+                line.is_empty() || ["fio: ", "note: both iodepth >= 1", "<", "client <"].iter().any(|own| line.starts_with(own))
+            };
             report.assert(before.lines().all(fios), "something else than fio's own lines stands before the JSON");
             match serde_json::from_str(document) {
                 Ok(document) => report.json = document,
