@@ -50,7 +50,8 @@ impl Opened {
     }
 }
 
-/// Declares a struct of function pointers with a `load` that resolves them all, so that nothing is looked up, or missing, later.
+/// Declares a struct of function pointers with a `load` that resolves them all, so that nothing is looked up, or missing, later. The
+/// pointers are private to the module that declares them, which is the only one to call them.
 macro_rules! call_table {
     ($(#[$doc:meta])* pub struct $table:ident {
         $(fn $name:ident($($argument:ty),* $(,)?) $(-> $result:ty)?;)*
@@ -59,8 +60,8 @@ macro_rules! call_table {
         $(#[$doc])*
         #[allow(non_snake_case, reason = "the vendor's names")]
         pub struct $table {
-            $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            $(pub $maybe: Option<unsafe extern "C" fn($($maybe_argument),*) $(-> $maybe_result)?>,)*
+            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $($maybe: Option<unsafe extern "C" fn($($maybe_argument),*) $(-> $maybe_result)?>,)*
         }
 
         impl $table {

@@ -34,6 +34,13 @@ pub struct Operation<T> {
     pub at: usize,
 }
 
+impl<T: Copy> Operation<T> {
+    /// What is left of it after `done` bytes.
+    pub fn after(&self, done: usize) -> Self {
+        Self { offset: self.offset + done as u64, buffer: self.buffer.after(done), at: self.at + done, ..*self }
+    }
+}
+
 /// Host memory that an operation owns for as long as it lives, whichever thread has the operation. Only the kernel and the vendors' call
 /// tables reach the bytes.
 #[derive(Debug, Clone, Copy)]
@@ -171,6 +178,11 @@ pub trait Transport<T> {
 
     /// Waits until `min` operations have ended, or `timeout` has passed, and hands at most `max` of them to `done`. The error is an errno.
     fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32>;
+
+    /// A line for the user where fewer operations are really in flight than the depth that was asked for.
+    fn complaint(&self) -> Option<String> {
+        None
+    }
 
     /// Ends what is in flight, as far as it can be ended. Returns whether nothing touches a buffer any more; where it is false, something
     /// that the vendor never finished still may, and the buffers have to stay.

@@ -1,6 +1,12 @@
-//! libcufile's functions, as cufile.h of CUDA 12 and 13 declares them. Codes stay integers.
+//! libcufile's functions, as cufile.h of CUDA 12 and 13 declares them, and each of them called and checked, nothing more. Codes stay
+//! integers. This is the only place of the vendor with unsafe code.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use super::codes::{self, Failure};
+use crate::common::transport::{Operation, Transfer};
 
 use crate::common::library::call_table;
 
@@ -28,9 +34,107 @@ pub union Fd {
 }
 
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
-pub const OPAQUE_FD: c_int = 1;
+const OPAQUE_FD: c_int = 1;
 
-pub type File = *mut c_void;
+type File = *mut c_void;
+type Batch = *mut c_void;
+
+/// `CUfileIOParams_t`: one operation of a batch.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Entry {
+    mode: c_int,
+    base: *mut c_void,
+    file_offset: i64,
+    buffer_offset: i64,
+    size: usize,
+    file: File,
+    opcode: c_int,
+    /// What the caller calls the operation.
+    cookie: *mut c_void,
+}
+
+// SAFETY: the pointers are names for the vendor's library, which takes entries from any thread.
+unsafe impl Send for Entry {}
+
+impl Entry {
+    /// What is left of an operation after `done` bytes. `name` comes back with its event.
+    pub fn new<T>(operation: &Operation<T>, done: usize, name: usize) -> Self {
+        const CUFILE_BATCH: c_int = 1;
+        Self {
+            mode: CUFILE_BATCH,
+            base: operation.base as *mut c_void,
+            file_offset: operation.offset as i64 + done as i64,
+            buffer_offset: (operation.at + done) as i64,
+            size: operation.buffer.len() - done,
+            file: operation.handle.0 as File,
+            opcode: c_int::from(operation.transfer == Transfer::Write),
+            cookie: name as *mut c_void,
+        }
+    }
+
+    /// The name that it was given.
+    pub fn name(&self) -> usize {
+        self.cookie as usize
+    }
+}
+
+/// `CUfileIOEvents_t`: how one operation of a batch ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    cookie: *mut c_void,
+    status: c_int,
+    /// Bytes, or a negative code.
+    returned: isize,
+}
+
+// SAFETY: as for Entry.
+unsafe impl Send for Event {}
+
+impl Event {
+    pub const EMPTY: Self = Self { cookie: std::ptr::null_mut(), status: 0, returned: 0 };
+
+    /// The name that the entry was given.
+    pub fn name(&self) -> usize {
+        self.cookie as usize
+    }
+
+    /// The bytes it moved, or why it failed; `None` where the event is about an operation that still goes on.
+    pub fn result(&self) -> Option<Result<usize, Failure>> {
+        const WAITING: c_int = 1;
+        const PENDING: c_int = 2;
+        const COMPLETE: c_int = 16;
+        match (self.status, self.returned) {
+            (WAITING | PENDING, _) => None,
+            (COMPLETE, 0..) => Some(Ok(self.returned as usize)),
+            // Status and return value contradict each other, or no errno is given: an I/O error is all that is known.
+            (_, 0..) => Some(Err(Failure::Errno(libc::EIO))),
+            (_, code) => Some(Err(Failure::of_returned(code))),
+        }
+    }
+}
+
+/// `CUfileDrvProps_t`, of which only the size of a batch is used.
+#[repr(C)]
+struct Properties {
+    before: [u8; 48],
+    max_batch_io_size: c_uint,
+    /// Room for what newer versions append.
+    after: [u8; 204],
+}
+
+/// A batch of the vendor's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchHandle(usize);
+
+impl BatchHandle {
+    /// No batch: every call on it fails.
+    pub const NONE: Self = Self(0);
+}
+
+/// A registered file.
+pub type FileHandle = usize;
 
 call_table! {
     /// The functions that are used here.
@@ -42,6 +146,13 @@ call_table! {
         fn cuFileBufDeregister(*const c_void) -> Status;
         fn cuFileRead(File, *mut c_void, usize, i64, i64) -> isize;
         fn cuFileWrite(File, *const c_void, usize, i64, i64) -> isize;
+        fn cuFileBatchIOSetUp(*mut Batch, c_uint) -> Status;
+        fn cuFileBatchIOSubmit(Batch, c_uint, *mut Entry, c_uint) -> Status;
+        fn cuFileBatchIOGetStatus(Batch, c_uint, *mut c_uint, *mut Event, *mut libc::timespec) -> Status;
+        fn cuFileBatchIOCancel(Batch) -> Status;
+        fn cuFileBatchIODestroy(Batch);
+        optional fn cuFileDriverGetProperties(*mut Properties) -> Status;
+        optional fn cuFileGetParameterPosixPoolSlabArray(*mut usize, *mut usize, c_int) -> Status;
         optional fn cuFileDriverClose_v2() -> Status;
         optional fn cuFileDriverClose() -> Status;
         optional fn cuFileGetVersion(*mut c_int) -> Status;
@@ -50,3 +161,141 @@ call_table! {
 }
 
 const _: () = assert!(size_of::<Status>() == 8 && size_of::<Descriptor>() == 24);
+const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Event>() == 24);
+
+fn check(status: Status) -> Result<(), Failure> {
+    Failure::of(status).map_or(Ok(()), Err)
+}
+
+impl Calls {
+    /// Opens the driver of this process; the caller makes sure that it is closed.
+    pub fn open_driver(&self) -> Result<(), Failure> {
+        // SAFETY: takes nothing.
+        check(unsafe { (self.cuFileDriverOpen)() })
+    }
+
+    /// Closes it again, once nothing of it is in use.
+    pub fn close_driver(&self) {
+        if let Some(close) = self.cuFileDriverClose_v2.or(self.cuFileDriverClose) {
+            // SAFETY: takes nothing.
+            unsafe { close() };
+        }
+    }
+
+    /// The library's version, thousands for the major and tens for the minor number.
+    pub fn version(&self) -> Option<i32> {
+        let mut number = 0;
+        // SAFETY: a place for one int.
+        self.cuFileGetVersion.is_some_and(|call| unsafe { call(&mut number) }.own == 0).then_some(number)
+    }
+
+    pub fn register_file(&self, fd: RawFd) -> Result<FileHandle, Failure> {
+        let mut handle: File = std::ptr::null_mut();
+        let mut descriptor = Descriptor { kind: OPAQUE_FD, fd: Fd { fd }, operations: std::ptr::null() };
+        // SAFETY: places for the handle and for the descriptor, which the call copies.
+        check(unsafe { (self.cuFileHandleRegister)(&mut handle, &mut descriptor) }).map(|()| handle as FileHandle)
+    }
+
+    pub fn deregister_file(&self, handle: FileHandle) {
+        // SAFETY: a handle that register_file() gave, given back once by its owner.
+        unsafe { (self.cuFileHandleDeregister)(handle as File) };
+    }
+
+    pub fn register_buffer(&self, base: usize, bytes: usize) -> Result<(), Failure> {
+        // SAFETY: the library looks the block up with the CUDA driver; its owner keeps it until it is deregistered.
+        check(unsafe { (self.cuFileBufRegister)(base as *const c_void, bytes, 0) })
+    }
+
+    pub fn deregister_buffer(&self, base: usize) {
+        // SAFETY: registered by the owner of the block, who has nothing in flight.
+        unsafe { (self.cuFileBufDeregister)(base as *const c_void) };
+    }
+
+    /// KiB of a device's BAR1, where this version tells.
+    pub fn bar_size(&self, device: u32) -> Option<usize> {
+        let mut kib = 0;
+        // SAFETY: a place for one word.
+        self.cuFileGetBARSizeInKB.is_some_and(|call| unsafe { call(device as c_int, &mut kib) }.own == 0).then_some(kib)
+    }
+
+    /// One blocking call for what is left of an operation after `done` bytes. The address is always the registered base, the rest is in the
+    /// offset.
+    pub fn transfer<T>(&self, operation: &Operation<T>, done: usize) -> Result<usize, Failure> {
+        let left = operation.buffer.len() - done;
+        let (offset, at) = (operation.offset as i64 + done as i64, (operation.at + done) as i64);
+        let (file, base) = (operation.handle.0 as File, operation.base as *mut c_void);
+        // SAFETY: file and block live as long as the operation; the library checks the range against the block.
+        let returned = unsafe {
+            match operation.transfer {
+                Transfer::Read => (self.cuFileRead)(file, base, left, offset, at),
+                Transfer::Write => (self.cuFileWrite)(file, base, left, offset, at),
+            }
+        };
+        codes::transferred(returned, std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+
+    /// The largest batch that the driver's properties promise.
+    pub fn batch_limit(&self) -> Option<u32> {
+        let mut properties = Properties { before: [0; 48], max_batch_io_size: 0, after: [0; 204] };
+        // SAFETY: a place larger than any version's struct.
+        let known = self.cuFileDriverGetProperties.is_some_and(|call| unsafe { call(&mut properties) }.own == 0);
+        (known && properties.max_batch_io_size > 0).then_some(properties.max_batch_io_size)
+    }
+
+    /// Sizes in bytes and counts of the bounce buffers for compat mode, where this version tells.
+    pub fn slabs(&self) -> Option<Vec<(usize, usize)>> {
+        // The number of classes is asked for, not told: the library refuses a wrong one.
+        (1..=16).rev().find_map(|n| {
+            let (mut sizes, mut counts) = (vec![0; n], vec![0; n]);
+            // SAFETY: both places hold `n` words.
+            let call = self.cuFileGetParameterPosixPoolSlabArray?;
+            let status = unsafe { call(sizes.as_mut_ptr(), counts.as_mut_ptr(), n as c_int) };
+            (status.own == 0).then(|| sizes.into_iter().map(|kib| kib * 1024).zip(counts).collect()) // told in KiB
+        })
+    }
+
+    pub fn set_up_batch(&self, entries: u32) -> Result<BatchHandle, Failure> {
+        let mut batch: Batch = std::ptr::null_mut();
+        // SAFETY: a place for the handle.
+        check(unsafe { (self.cuFileBatchIOSetUp)(&mut batch, entries) }).map(|()| BatchHandle(batch as usize))
+    }
+
+    /// Submits all of `entries`, or none.
+    pub fn submit_batch(&self, batch: BatchHandle, entries: &mut [Entry]) -> Result<(), Failure> {
+        if batch == BatchHandle::NONE {
+            return Err(Failure::Own(codes::INTERNAL_ERROR));
+        }
+        // SAFETY: the entries are read before the call returns; what they name lives as long as the operations.
+        check(unsafe { (self.cuFileBatchIOSubmit)(batch.0 as Batch, entries.len() as c_uint, entries.as_mut_ptr(), 0) })
+    }
+
+    /// Waits for at least `min` events or for `timeout`, and fetches as many as there is room for. Returns how many came.
+    pub fn batch_status(&self, batch: BatchHandle, min: usize, timeout: Duration, events: &mut [Event]) -> Result<usize, Failure> {
+        let mut count = events.len() as c_uint;
+        let mut time = libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        // SAFETY: `count` says how many events there is room for.
+        let status = unsafe { (self.cuFileBatchIOGetStatus)(batch.0 as Batch, min as c_uint, &mut count, events.as_mut_ptr(), &mut time) };
+        check(status).map(|()| (count as usize).min(events.len()))
+    }
+
+    pub fn cancel_batch(&self, batch: BatchHandle) -> Result<(), Failure> {
+        // SAFETY: a live batch.
+        check(unsafe { (self.cuFileBatchIOCancel)(batch.0 as Batch) })
+    }
+
+    pub fn destroy_batch(&self, batch: BatchHandle) {
+        if batch != BatchHandle::NONE {
+            // SAFETY: a live batch, destroyed once by its owner.
+            unsafe { (self.cuFileBatchIODestroy)(batch.0 as Batch) };
+        }
+    }
+}
+
+/// Whether fopen can open /proc/modules, which is how libcufile reads it.
+pub fn modules_are_listed() -> bool {
+    // SAFETY: both texts end in NUL; the stream is closed once.
+    unsafe {
+        let file = libc::fopen(c"/proc/modules".as_ptr(), c"r".as_ptr());
+        !file.is_null() && libc::fclose(file) == 0
+    }
+}

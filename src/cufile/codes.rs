@@ -2,10 +2,12 @@
 //! driver's code beside it. Names and numbers are those of cufile.h.
 
 use super::calls::Status;
+use crate::common::transport::Moved;
 
 pub const CUDA_DRIVER_ERROR: i32 = 5011;
 pub const HANDLE_NOT_REGISTERED: i32 = 5027;
 pub const INTERNAL_ERROR: i32 = 5030;
+pub const BATCH_FULL: i32 = 5037;
 
 /// Name and what to do, by code; the codes that nobody can do anything about have only a name.
 const CODES: &[(i32, &str, &str)] = &[
@@ -75,8 +77,9 @@ const CODES: &[(i32, &str, &str)] = &[
 pub fn transferred(returned: isize, errno: i32) -> Result<usize, Failure> {
     match returned {
         0.. => Ok(returned as usize),
-        -1 => Err(Failure::Errno(if errno == 0 { libc::EIO } else { errno })),
-        code => Err(i32::try_from(-code).map_or(Failure::Own(INTERNAL_ERROR), Failure::of_code)),
+        // In compat mode the library leaves codes of its own in errno, too.
+        -1 => Err(if errno == 0 { Failure::Errno(libc::EIO) } else { Failure::of_code(errno) }),
+        code => Err(Failure::of_returned(code)),
     }
 }
 
@@ -91,6 +94,19 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// A negative number that stands where bytes would.
+    pub fn of_returned(code: isize) -> Self {
+        code.checked_neg().and_then(|code| i32::try_from(code).ok()).map_or(Self::Own(INTERNAL_ERROR), Self::of_code)
+    }
+
+    /// How an operation that failed this way ends.
+    pub fn moved(self) -> Moved {
+        match self {
+            Self::Errno(errno) => Moved::failed(errno, 0),
+            Self::Own(code) | Self::Cuda(code) => Moved::failed(self.errno(), code),
+        }
+    }
+
     /// A positive number that libcufile gave: its own from 5000 on, else an errno.
     fn of_code(code: i32) -> Self {
         if code > 5000 { Self::Own(code) } else { Self::Errno(code) }
@@ -141,6 +157,7 @@ mod tests {
         assert_eq!(transferred(0, 5), Ok(0));
         assert_eq!(transferred(-1, libc::ENOSPC), Err(Failure::Errno(libc::ENOSPC)));
         assert_eq!(transferred(-1, 0), Err(Failure::Errno(libc::EIO)));
+        assert_eq!(transferred(-1, 5017), Err(Failure::Own(5017)));
         assert_eq!(transferred(-5008, 0), Err(Failure::Own(5008)));
         assert_eq!(transferred(-22, 0), Err(Failure::Errno(22)));
         assert_eq!(transferred(isize::MIN + 1, 0), Err(Failure::Own(INTERNAL_ERROR)));

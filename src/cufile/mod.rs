@@ -1,8 +1,10 @@
 //! NVIDIA GPU memory through cuFile: files and buffers registered with the real libcufile, one blocking call for each operation.
 
+mod batch;
 mod calls;
 mod codes;
 mod process;
+mod slabs;
 
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -12,10 +14,12 @@ use crate::common::blocking::Blocking;
 use crate::common::cuda::CudaDevice;
 use crate::common::device::{Device, DeviceError};
 use crate::common::driver::{Driver, Handle};
-use crate::common::transport::{Moved, Operation, Transfer, move_all};
-use calls::{Descriptor, Fd, File, OPAQUE_FD};
+use crate::common::transport::{Moved, Operation, move_all};
+use crate::common::wait::Manner;
+use batch::Batches;
 use codes::Failure;
 use process::{Library, Share};
+use slabs::Slabs;
 
 /// cuFile as one job uses it.
 pub struct Cufile {
@@ -37,6 +41,12 @@ impl Cufile {
         let device: Arc<dyn Device> = CudaDevice::open(settings.ordinal)?;
         let share = Share::open()?;
         Ok(Self { device, share, registered: None, register: settings.register })
+    }
+
+    /// The batch call for `depth` operations.
+    pub fn batches<T: Copy>(&self, depth: usize, manner: Manner) -> Result<Batches<T>, String> {
+        let slabs = why_not_direct().map(|_| Slabs::of(&self.share.library().calls));
+        Batches::new(self.worker(), depth, slabs, manner)
     }
 
     /// A worker for blocking calls, for this job's thread or one of a pool.
@@ -70,36 +80,30 @@ impl Driver for Cufile {
         if !self.register {
             return Ok(());
         }
-        // SAFETY: a block that the job owns until after detach().
-        let status = unsafe { (self.share.library().calls.cuFileBufRegister)(base as *const _, bytes, 0) };
-        if let Some(failure) = Failure::of(status) {
-            return Err(format!("cuFileBufRegister of {bytes} bytes: {}{}", Library::explain(failure), self.room()));
-        }
+        self.share.library().calls.register_buffer(base, bytes).map_err(|failure| {
+            let room = self.share.library().calls.bar_size(self.device.place().ordinal);
+            let room = room.map_or_else(String::new, |kib| format!("; the GPU's BAR1 has {kib} KiB in all"));
+            format!("cuFileBufRegister of {bytes} bytes: {}{room}", Library::explain(failure))
+        })?;
         self.registered = Some(base);
         Ok(())
     }
 
     fn detach(&mut self) {
         if let Some(base) = self.registered.take() {
-            // SAFETY: registered in attach(); no operation is in flight.
-            unsafe { (self.share.library().calls.cuFileBufDeregister)(base as *const _) };
+            self.share.library().calls.deregister_buffer(base);
         }
     }
 
     fn open_file(&mut self, fd: RawFd, name: &str) -> Result<Handle, String> {
-        let mut handle: File = std::ptr::null_mut();
-        let mut descriptor = Descriptor { kind: OPAQUE_FD, fd: Fd { fd }, operations: std::ptr::null() };
-        // SAFETY: places for the handle and for the descriptor, which the call copies; the file is open.
-        let status = unsafe { (self.share.library().calls.cuFileHandleRegister)(&mut handle, &mut descriptor) };
-        match Failure::of(status) {
-            None => Ok(Handle(handle as usize)),
-            Some(failure) => Err(format!("cuFileHandleRegister of {name}: {}{}", Library::explain(failure), file_hint(failure, fd))),
-        }
+        let registered = self.share.library().calls.register_file(fd);
+        registered
+            .map(Handle)
+            .map_err(|failure| format!("cuFileHandleRegister of {name}: {}{}", Library::explain(failure), file_hint(failure, fd)))
     }
 
     fn close_file(&mut self, handle: Handle) {
-        // SAFETY: a handle that open_file() gave, given back once; no operation on it is in flight.
-        unsafe { (self.share.library().calls.cuFileHandleDeregister)(handle.0 as File) };
+        self.share.library().calls.deregister_file(handle.0);
     }
 
     fn explain(&self, code: i32) -> String {
@@ -108,17 +112,6 @@ impl Driver for Cufile {
 
     fn alignment(&self) -> Option<usize> {
         Some(4096)
-    }
-}
-
-impl Cufile {
-    /// How much of the GPU's BAR1 there is, where the library tells.
-    fn room(&self) -> String {
-        let mut kib = 0;
-        let ordinal = self.device.place().ordinal as i32;
-        // SAFETY: a place for one word.
-        let known = self.share.library().calls.cuFileGetBARSizeInKB.is_some_and(|call| unsafe { call(ordinal, &mut kib) }.own == 0);
-        if known { format!("; the GPU's BAR1 has {kib} KiB in all") } else { String::new() }
     }
 }
 
@@ -166,27 +159,6 @@ impl<T> Blocking<T> for Direct {
     }
 
     fn run(&mut self, operation: &Operation<T>) -> Moved {
-        move_all(operation.buffer.len(), |done| self.call(operation, done))
-    }
-}
-
-impl Direct {
-    /// One call for what is left after `done` bytes. The address is always the registered base, the rest is in the offset.
-    fn call<T>(&self, operation: &Operation<T>, done: usize) -> Result<usize, Moved> {
-        let left = operation.buffer.len() - done;
-        let (offset, at) = ((operation.offset as usize + done) as i64, (operation.at + done) as i64);
-        let (handle, base, calls) = (operation.handle.0 as File, operation.base as *mut _, &self.library.calls);
-        // SAFETY: the handle and the block live as long as the operation; the library checks the range against the block.
-        let returned = unsafe {
-            match operation.transfer {
-                Transfer::Read => (calls.cuFileRead)(handle, base, left, offset, at),
-                Transfer::Write => (calls.cuFileWrite)(handle, base, left, offset, at),
-            }
-        };
-        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-        codes::transferred(returned, errno).map_err(|failure| match failure {
-            Failure::Errno(errno) => Moved::failed(errno, 0),
-            Failure::Own(code) | Failure::Cuda(code) => Moved::failed(failure.errno(), code),
-        })
+        move_all(operation.buffer.len(), |done| self.library.calls.transfer(operation, done).map_err(Failure::moved))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::calls::Calls;
+use super::calls::{Calls, modules_are_listed};
 use super::codes::Failure;
 use crate::common::cuda::Cuda;
 use crate::common::device::DeviceError;
@@ -26,11 +26,10 @@ impl Library {
             format!("no libcufile: {line}; install it (package libcufile, part of the CUDA toolkit), or use gpu_io=posix")
         })?;
         let calls = Calls::load(&opened)?;
-        let mut number = 0;
-        // SAFETY: the argument is a place for one int.
-        let known = calls.cuFileGetVersion.is_some_and(|call| unsafe { call(&mut number) }.own == 0);
-        let version =
-            if known { format!("{}.{}.{}", number / 1000, number % 1000 / 10, number % 10) } else { "of unknown version".to_owned() };
+        let version = match calls.version() {
+            Some(number) => format!("{}.{}.{}", number / 1000, number % 1000 / 10, number % 10),
+            None => "of unknown version".to_owned(),
+        };
         Ok(Self { calls, version: format!("libcufile {version}") })
     }
 
@@ -62,10 +61,7 @@ impl Share {
         let library = Library::get()?;
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         if *users == 0 {
-            // SAFETY: no requirement but that it is called once, which the count makes sure of.
-            if let Some(failure) = Failure::of(unsafe { (library.calls.cuFileDriverOpen)() }) {
-                return Err(format!("cuFileDriverOpen: {}", Library::explain(failure)));
-            }
+            library.calls.open_driver().map_err(|failure| format!("cuFileDriverOpen: {}", Library::explain(failure)))?;
         }
         *users += 1;
         Ok(Self { library })
@@ -81,20 +77,8 @@ impl Drop for Share {
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         *users -= 1;
         if *users == 0 {
-            let calls = &self.library.calls;
-            if let Some(close) = calls.cuFileDriverClose_v2.or(calls.cuFileDriverClose) {
-                // SAFETY: opened above; every job has given back its files and buffers before its share.
-                unsafe { close() };
-            }
+            // Every job has given back its files and buffers before its share.
+            self.library.calls.close_driver();
         }
-    }
-}
-
-/// Whether fopen can open /proc/modules, which is how libcufile reads it.
-fn modules_are_listed() -> bool {
-    // SAFETY: both texts end in NUL; the stream is closed once.
-    unsafe {
-        let file = libc::fopen(c"/proc/modules".as_ptr(), c"r".as_ptr());
-        !file.is_null() && libc::fclose(file) == 0
     }
 }

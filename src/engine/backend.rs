@@ -98,10 +98,9 @@ pub fn open<T: Copy + Send + 'static>(
 
 fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: u32, direct: bool) -> Result<Opened<T>, String> {
     let ordinal = device_of(options, subjob)?;
-    let posix = options.cuda_io == Some(CudaIo::Posix) || options.io == Io::Posix;
-    if posix || options.io == Io::Uring {
+    if goes_posix(options) || options.io == Io::Uring {
         if options.require_direct {
-            let word = if posix { Io::Posix } else { options.io }.word();
+            let word = if goes_posix(options) { Io::Posix } else { options.io }.word();
             return Err(format!("gpu_require_direct=1 contradicts gpu_io={word}, which goes through host memory: leave one of them out"));
         }
         let device: Arc<dyn Device> = CudaDevice::open(ordinal)?;
@@ -126,8 +125,17 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: 
         doubt(line)?;
     }
     let driver = Cufile::open(&cufile::Settings { ordinal, register: options.register })?;
-    let transport = issue(|| driver.worker(), options, depth)?;
+    let transport: Box<dyn Transport<T>> = match options.mode {
+        Mode::Batch => Box::new(driver.batches(depth as usize, manner(options))?),
+        Mode::Auto if depth > 1 && options.threads.is_none() => Box::new(driver.batches(depth as usize, manner(options))?),
+        _ => issue(|| driver.worker(), options, depth)?,
+    };
     Ok(Opened { driver: Box::new(driver), transport, notes })
+}
+
+/// Whether the job asks for pread and pwrite in place of the vendor's call.
+fn goes_posix(options: &Options) -> bool {
+    options.cuda_io == Some(CudaIo::Posix) || options.io == Io::Posix
 }
 
 /// Devices are given out round-robin by subjob number.
@@ -172,15 +180,19 @@ fn uring<T: 'static>(options: &Options, depth: u32, device: Option<&Arc<dyn Devi
 
 /// What no backend of this build can do, and what contradicts itself in all of them.
 fn check_modes(choice: &Choice, options: &Options) -> Result<(), String> {
-    if matches!(options.mode, Mode::Batch | Mode::Stream) {
-        let word = options.mode.word();
-        return Err(match choice.backend {
-            Backend::Host => format!("gpu_mode={word} needs a GPU: gpu_backend=host has sync and pool"),
-            _ => format!("gpu_mode={word} is not in this build yet: use gpu_mode=sync or pool"),
-        });
+    let word = options.mode.word();
+    match (options.mode, choice.backend) {
+        (Mode::Batch | Mode::Stream, Backend::Host) => {
+            return Err(format!("gpu_mode={word} needs a GPU: gpu_backend=host has sync and pool"));
+        }
+        (Mode::Batch | Mode::Stream, _) if goes_posix(options) => {
+            return Err(format!("gpu_mode={word} is the vendor's own call: with gpu_io=posix use gpu_mode=sync or pool"));
+        }
+        (Mode::Stream, _) => return Err("gpu_mode=stream is not in this build yet: use gpu_mode=batch, pool or sync".to_owned()),
+        _ => {}
     }
-    if options.threads.is_some() && options.mode == Mode::Sync {
-        return Err("gpu_threads contradicts gpu_mode=sync: use gpu_mode=pool, or leave one of them out".to_owned());
+    if options.threads.is_some() && !matches!(options.mode, Mode::Auto | Mode::Pool) {
+        return Err(format!("gpu_threads contradicts gpu_mode={word}: use gpu_mode=pool, or leave one of them out"));
     }
     if options.io == Io::Uring {
         check_uring(options)?;

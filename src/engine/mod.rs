@@ -64,6 +64,7 @@ struct OpenFile {
 struct Notices {
     failed: bool,
     misaligned: bool,
+    shallow: bool,
     staging: bool,
 }
 
@@ -135,8 +136,9 @@ impl fio::Engine for Job {
 
     fn queue(&mut self, unit: &IoUnit) -> Queued {
         faults::strike("queue");
-        if self.held.is_some() {
-            return Queued::Busy; // fio fetches it, and asks again
+        // fio fetches what is held, and asks again. A write is never turned away: up to 3.38 fio then gives it another verify header.
+        if self.held.is_some() && unit.direction() != Direction::Write {
+            return Queued::Busy;
         }
         let transfer = match unit.direction() {
             Direction::Read => Transfer::Read,
@@ -173,6 +175,9 @@ impl fio::Engine for Job {
         if let Some(held) = self.held.take() {
             done.push(held);
             return Ok(());
+        }
+        if !self.notices.shallow {
+            self.say_why_shallow();
         }
         let Self { transport, counters, notices, driver, files, .. } = self;
         transport.reap(min, max, timeout, &mut |tag, moved| {
@@ -254,6 +259,13 @@ impl Job {
                 self.staging_failed("staging a write on the device", &what);
                 None
             }
+        }
+    }
+
+    fn say_why_shallow(&mut self) {
+        if let Some(line) = self.transport.complaint() {
+            self.notices.shallow = true;
+            fio::line(&line);
         }
     }
 

@@ -1,0 +1,103 @@
+//! The bounce buffers of cuFile's compat mode. An asynchronous operation holds one of its size class, and libcufile waits for ever where
+//! there is none left, so no more are put in flight than there are.
+
+use super::calls::Calls;
+
+/// What cufile.json says where it says nothing: KiB and count of each class.
+const DEFAULT: [(usize, usize); 3] = [(4, 128), (1024, 64), (16384, 64)];
+
+/// The classes, smallest first, and how many of each are taken.
+pub struct Slabs {
+    classes: Vec<Class>,
+    /// The class that was first found wanting.
+    wanting: Option<usize>,
+}
+
+struct Class {
+    bytes: usize,
+    count: usize,
+    taken: usize,
+}
+
+impl Slabs {
+    /// The classes as the library tells them, or its settings, or its documented defaults.
+    pub fn of(calls: &Calls) -> Self {
+        let told = calls.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
+        let classes = told.or_else(of_settings).unwrap_or_else(|| DEFAULT.iter().map(|(kib, count)| (kib * 1024, *count)).collect());
+        Self::new(classes)
+    }
+
+    fn new(mut classes: Vec<(usize, usize)>) -> Self {
+        classes.sort_unstable();
+        let classes = classes.into_iter().map(|(bytes, count)| Class { bytes, count: count.max(1), taken: 0 }).collect();
+        Self { classes, wanting: None }
+    }
+
+    /// Takes a buffer for an operation of `bytes` bytes; `None` where all of its class are taken.
+    pub fn take(&mut self, bytes: usize) -> Option<usize> {
+        let index = self.classes.iter().position(|class| class.bytes >= bytes).unwrap_or(self.classes.len() - 1);
+        let class = &mut self.classes[index];
+        if class.taken == class.count {
+            self.wanting.get_or_insert(index);
+            return None;
+        }
+        class.taken += 1;
+        Some(index)
+    }
+
+    pub fn release(&mut self, class: usize) {
+        self.classes[class].taken -= 1;
+    }
+
+    /// Why take() gave nothing, for the user.
+    pub fn complaint(&self) -> Option<String> {
+        let Class { bytes, count, .. } = self.classes[self.wanting?];
+        Some(format!(
+            "cuFile's compat mode has {count} bounce buffers of {} KiB, so no more operations of that size are in flight at a time; raise \
+             posix_pool_slab_count in cufile.json for more",
+            bytes / 1024
+        ))
+    }
+}
+
+/// The classes in the settings that libcufile reads: JSON with comments.
+fn of_settings() -> Option<Vec<(usize, usize)>> {
+    let path = std::env::var("CUFILE_ENV_PATH_JSON").unwrap_or_else(|_| "/etc/cufile.json".to_owned());
+    classes_in(&std::fs::read_to_string(path).ok()?)
+}
+
+fn classes_in(text: &str) -> Option<Vec<(usize, usize)>> {
+    let bare: String = text.lines().map(|line| line.split_once("//").map_or(line, |(before, _)| before)).collect();
+    let settings: serde_json::Value = serde_json::from_str(&bare).ok()?;
+    let list = |name: &str| -> Option<Vec<usize>> {
+        settings["properties"][name].as_array()?.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok())).collect()
+    };
+    let (sizes, counts) = (list("posix_pool_slab_size_kb"), list("posix_pool_slab_count")?);
+    let sizes = sizes.unwrap_or_else(|| DEFAULT.iter().map(|(kib, _)| *kib).collect());
+    (sizes.len() == counts.len() && !sizes.is_empty()).then(|| sizes.into_iter().map(|kib| kib * 1024).zip(counts).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_are_taken_than_there_are_of_the_class() {
+        let mut slabs = Slabs::new(vec![(1 << 20, 2), (4096, 1)]);
+        assert_eq!(slabs.take(4096), Some(0));
+        assert_eq!(slabs.take(512), None);
+        assert_eq!(slabs.take(4097), Some(1));
+        assert_eq!(slabs.take(64 << 20), Some(1));
+        assert_eq!(slabs.take(1 << 20), None);
+        slabs.release(1);
+        assert_eq!(slabs.take(1 << 20), Some(1));
+    }
+
+    #[test]
+    fn the_settings_are_read_with_their_comments() {
+        let text = "{ // a comment\n \"properties\": {\n  // sizes\n  \"posix_pool_slab_size_kb\": [4, 1024],\n  \"posix_pool_slab_count\": [7, 9] } }";
+        assert_eq!(classes_in(text), Some(vec![(4096, 7), (1 << 20, 9)]));
+        assert_eq!(classes_in("{ \"properties\": { \"posix_pool_slab_count\": [1, 2, 3] } }").unwrap()[2], (16 << 20, 3));
+        assert_eq!(classes_in("{}"), None);
+    }
+}
