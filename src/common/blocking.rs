@@ -31,8 +31,8 @@ impl<T, B: Blocking<T>> Transport<T> for Synchronous<B> {
     }
 
     #[inline]
-    fn submit(&mut self, operation: Operation<T>) -> Submitted {
-        Submitted::Done(self.0.run(&operation))
+    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
+        Submitted::Done(self.0.run(operation))
     }
 
     fn reap(&mut self, _min: usize, _max: usize, _timeout: Option<Duration>, _done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {

@@ -88,8 +88,8 @@ impl<T: Copy + Send + 'static> Transport<T> for Pool<T> {
         self.path
     }
 
-    fn submit(&mut self, operation: Operation<T>) -> Submitted {
-        if self.in_flight == self.depth || self.shared.work.push(operation).is_err() {
+    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
+        if self.in_flight == self.depth || self.shared.work.push(*operation).is_err() {
             return Submitted::Busy;
         }
         self.in_flight += 1;
@@ -183,7 +183,7 @@ mod tests {
             let mut pool = pool(3, 8, manner, 0);
             let (mut seen, mut next) = (vec![0; 500], 0);
             while seen.iter().sum::<usize>() < 500 {
-                while next < 500 && matches!(pool.submit(operation(next)), Submitted::InFlight) {
+                while next < 500 && matches!(pool.submit(&operation(next)), Submitted::InFlight) {
                     next += 1;
                 }
                 pool.reap(1, 8, None, &mut |tag, moved| {
@@ -201,9 +201,9 @@ mod tests {
     fn one_more_than_the_depth_is_busy_and_a_time_out_ends_a_reap() {
         for manner in [Manner::Spin, Manner::Yield, Manner::Block] {
             let mut pool = pool(1, 2, manner, 300);
-            assert!(matches!(pool.submit(operation(1)), Submitted::InFlight));
-            assert!(matches!(pool.submit(operation(2)), Submitted::InFlight));
-            assert!(matches!(pool.submit(operation(3)), Submitted::Busy));
+            assert!(matches!(pool.submit(&operation(1)), Submitted::InFlight));
+            assert!(matches!(pool.submit(&operation(2)), Submitted::InFlight));
+            assert!(matches!(pool.submit(&operation(3)), Submitted::Busy));
             let mut found = 0;
             pool.reap(1, 2, Some(Duration::from_millis(20)), &mut |_, _| found += 1).unwrap();
             assert_eq!(found, 0);
@@ -216,7 +216,7 @@ mod tests {
     fn a_cancelled_pool_has_joined_its_threads_and_holds_nothing() {
         let mut pool = pool(2, 16, Manner::Block, 10);
         for n in 0..16 {
-            pool.submit(operation(n));
+            pool.submit(&operation(n));
         }
         pool.commit().unwrap();
         pool.cancel();

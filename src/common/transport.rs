@@ -163,8 +163,8 @@ pub trait Transport<T> {
     /// The file is about to be closed. No operation on it is in flight.
     fn file_closed(&mut self, _fd: RawFd) {}
 
-    /// Takes one operation.
-    fn submit(&mut self, operation: Operation<T>) -> Submitted;
+    /// Takes one operation; where it is in flight, the transport keeps a copy.
+    fn submit(&mut self, operation: &Operation<T>) -> Submitted;
 
     /// Starts the operations that submit() only collected. The error is an errno.
     fn commit(&mut self) -> Result<(), i32> {

@@ -241,9 +241,9 @@ impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
         "cufile-batch"
     }
 
-    fn submit(&mut self, operation: Operation<T>) -> Submitted {
+    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
         let Some(name) = self.free.pop() else { return Submitted::Busy };
-        self.slots[name] = Some(Slot { operation, done: 0, place: None });
+        self.slots[name] = Some(Slot { operation: *operation, done: 0, place: None });
         self.backlog.push_back(name);
         self.in_flight += 1;
         Submitted::InFlight

@@ -148,11 +148,19 @@ impl fio::Engine for Job {
             Direction::Trim => return Queued::Done(unit.trim()),
             Direction::Sync => return Queued::Done(unit.sync()),
         };
-        let Some(operation) = self.operation(unit, transfer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
-        let tag = operation.tag;
-        match self.transport.submit(operation) {
+        let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
+        let Some(at) = self.offset_of(buffer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
+        if self.staging.is_some() && !self.stage(unit, transfer, at, buffer) {
+            return Queued::Done(Outcome::failed(libc::EIO));
+        }
+        if self.alignment.is_some() {
+            self.check_alignment(offset, buffer.len(), at);
+        }
+        let tag = InFlight { unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
+        let (fd, handle, base) = (file.fd(), self.handle(&file), self.region.base);
+        match self.transport.submit(&Operation { tag, transfer, fd, handle, offset, buffer, base, at }) {
             Submitted::Done(moved) => {
-                let outcome = self.account(tag, moved);
+                let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, moved);
                 match transfer {
                     Transfer::Read if self.staging.as_ref().is_some_and(Staging::copies_back) => {
                         self.held = Some(Done { unit: tag.unit, outcome });
@@ -205,20 +213,6 @@ impl fio::Engine for Job {
 }
 
 impl Job {
-    /// The transport's view of a unit. `None` where its bytes cannot be staged, or its buffer is nobody's.
-    #[inline]
-    fn operation(&mut self, unit: &IoUnit, transfer: Transfer) -> Option<Operation<InFlight>> {
-        let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
-        let at = self.offset_of(buffer)?;
-        let handle = self.handle(&file);
-        self.check_alignment(offset, buffer.len(), at);
-        if transfer == Transfer::Write && self.staging.as_ref().is_some_and(Staging::stages_writes) {
-            unit.untimed(|| self.stage(at, buffer))?;
-        }
-        let tag = InFlight { unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
-        Some(Operation { tag, transfer, fd: file.fd(), handle, offset, buffer, base: self.region.base, at })
-    }
-
     /// Where in the block `buffer` lies. A thread of io_submit_mode=offload finds its parent's block at its first unit.
     #[inline]
     fn offset_of(&mut self, buffer: Buffer) -> Option<usize> {
@@ -237,7 +231,7 @@ impl Job {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn check_alignment(&mut self, offset: u64, length: usize, at: usize) {
         let Some(unit) = self.alignment else { return };
         if !self.notices.misaligned && (offset as usize | length | at) & (unit - 1) != 0 {
@@ -249,17 +243,17 @@ impl Job {
         }
     }
 
-    fn stage(&mut self, at: usize, buffer: Buffer) -> Option<()> {
-        let staging = self.staging.as_mut()?;
-        let staged = staging.before_write(&self.region, at, buffer);
-        let what = staged.map_err(|error| staging.explain(error)).err();
-        match what {
-            None => Some(()),
-            Some(what) => {
-                self.staging_failed("staging a write on the device", &what);
-                None
-            }
-        }
+    /// Puts the bytes of a write into device memory, outside of the unit's latency. Returns whether the unit can go on.
+    #[inline(never)]
+    fn stage(&mut self, unit: &IoUnit, transfer: Transfer, at: usize, buffer: Buffer) -> bool {
+        let Some(staging) = self.staging.as_mut().filter(|staging| transfer == Transfer::Write && staging.stages_writes()) else {
+            return true;
+        };
+        let staged = unit.untimed(|| staging.before_write(&self.region, at, buffer));
+        let Err(error) = staged else { return true };
+        let what = staging.explain(error);
+        self.staging_failed("staging a write on the device", &what);
+        false
     }
 
     fn say_why_shallow(&mut self) {
@@ -275,11 +269,6 @@ impl Job {
             self.notices.staging = true;
             fio::line(&format!("{doing}: {what}; the I/O fails (said once)"));
         }
-    }
-
-    #[inline]
-    fn account(&mut self, tag: InFlight, moved: Moved) -> Outcome {
-        account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, moved)
     }
 }
 
@@ -297,18 +286,26 @@ fn account(
     if moved.errno == 0 {
         return Outcome { error: 0, left: tag.wanted - moved.bytes };
     }
-    if moved.code != 0 && !notices.failed {
-        notices.failed = true;
-        let name = files.get(tag.file).map_or("a file", |file| &file.name);
-        let what = if tag.transfer == Transfer::Read { "read" } else { "write" };
-        fio::line(&format!(
-            "{what} of {name} at offset {}, {} bytes: {} (said once; the report counts them all)",
-            tag.offset,
-            tag.wanted,
-            driver.explain(moved.code)
-        ));
-    }
+    complain(notices, driver, files, tag, moved);
     Outcome::failed(moved.errno)
+}
+
+/// Says once a job what a vendor's failure means; fio itself says what an errno means.
+#[cold]
+#[inline(never)]
+fn complain(notices: &mut Notices, driver: &dyn Driver, files: &[OpenFile], tag: InFlight, moved: Moved) {
+    if moved.code == 0 || notices.failed {
+        return;
+    }
+    notices.failed = true;
+    let name = files.get(tag.file).map_or("a file", |file| &file.name);
+    let what = if tag.transfer == Transfer::Read { "read" } else { "write" };
+    fio::line(&format!(
+        "{what} of {name} at offset {}, {} bytes: {} (said once; the report counts them all)",
+        tag.offset,
+        tag.wanted,
+        driver.explain(moved.code)
+    ));
 }
 
 impl Drop for Job {

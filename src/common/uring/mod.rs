@@ -229,7 +229,7 @@ impl<T> Uring<T> {
     }
 }
 
-impl<T> Transport<T> for Uring<T> {
+impl<T: Copy> Transport<T> for Uring<T> {
     fn is_synchronous(&self) -> bool {
         false
     }
@@ -262,15 +262,15 @@ impl<T> Transport<T> for Uring<T> {
     }
 
     #[inline]
-    fn submit(&mut self, operation: Operation<T>) -> Submitted {
+    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
         let Some(&number) = self.free.last() else {
             return if self.quiet.is_none() { Submitted::Busy } else { Submitted::Done(Moved::failed(libc::ECANCELED, 0)) };
         };
-        let (buffer, is_copying) = match self.host_side(&operation) {
+        let (buffer, is_copying) = match self.host_side(operation) {
             Ok(side) => side,
             Err(code) => return Submitted::Done(Moved::failed(libc::EIO, code)),
         };
-        let Operation { tag, transfer, fd, offset, base, at, .. } = operation;
+        let Operation { tag, transfer, fd, offset, base, at, .. } = *operation;
         self.slots[number as usize] = Some(Slot { tag, transfer, fd, offset, buffer, device: base + at, done: 0, tries: 0 });
         if is_copying {
             self.copying.push(number);

@@ -69,7 +69,7 @@ fn operation(tag: usize, transfer: Transfer, fd: RawFd, offset: u64, buffer: Buf
 
 #[track_caller]
 fn take(ring: &mut Uring<usize>, operation: Operation<usize>) {
-    assert!(matches!(ring.submit(operation), Submitted::InFlight));
+    assert!(matches!(ring.submit(&operation), Submitted::InFlight));
 }
 
 /// Everything that ends until `count` have, in order.
@@ -121,7 +121,7 @@ fn one_more_than_the_depth_is_busy_until_one_has_ended() {
     let read = operation(1, Transfer::Read, file.as_raw_fd(), 0, memory.whole());
     take(&mut ring, read);
     take(&mut ring, read);
-    assert!(matches!(ring.submit(read), Submitted::Busy));
+    assert!(matches!(ring.submit(&read), Submitted::Busy));
     assert_eq!(reap(&mut ring, 1).len() + ring.in_flight(), 2);
     take(&mut ring, read);
     reap(&mut ring, 2);
@@ -201,7 +201,7 @@ fn a_cancelled_ring_holds_nothing_and_takes_nothing() {
         File::from(writer.try_clone().unwrap()).write_all(&[7; 8]).unwrap();
     }
     let late = operation(9, Transfer::Read, pipes[0].0.as_raw_fd(), 0, memory.at(0, 8));
-    assert!(matches!(ring.submit(late), Submitted::Done(Moved { errno: libc::ECANCELED, .. })));
+    assert!(matches!(ring.submit(&late), Submitted::Done(Moved { errno: libc::ECANCELED, .. })));
     assert!(ring.commit().is_err() && ring.cancel());
     assert_eq!(memory.0, [0; 64]);
 }
