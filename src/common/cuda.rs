@@ -54,6 +54,7 @@ const ATTACH_GLOBAL: c_uint = 1;
 /// The driver of this process, initialised.
 pub struct Cuda {
     calls: Calls,
+    /// The CUDA version that the driver supports: 12080 for 12.8.
     version: c_int,
     /// Who initialised it: a child that inherits it can do nothing with it.
     process: u32,
@@ -95,11 +96,6 @@ impl Cuda {
         // SAFETY: the argument is a place for one int.
         let status = unsafe { (self.calls.cuDeviceGetCount)(&mut count) };
         if status == 0 { u32::try_from(count).unwrap_or(0) } else { 0 }
-    }
-
-    /// The CUDA version that the driver supports, `12.8` for instance.
-    pub fn version(&self) -> String {
-        format!("{}.{}", self.version / 1000, self.version % 1000 / 10)
     }
 
     #[inline]
@@ -207,6 +203,10 @@ fn hint(error: DeviceError) -> &'static str {
 impl Device for CudaDevice {
     fn place(&self) -> &Place {
         &self.place
+    }
+
+    fn driver(&self) -> String {
+        format!("CUDA {}.{}", self.cuda.version / 1000, self.cuda.version % 1000 / 10)
     }
 
     fn enter(&self) -> Result<(), DeviceError> {

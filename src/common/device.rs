@@ -52,6 +52,9 @@ pub struct DeviceError(pub i32);
 pub trait Device: Send + Sync {
     fn place(&self) -> &Place;
 
+    /// The device's driver and its version, for the report.
+    fn driver(&self) -> String;
+
     /// Makes the device current in the calling thread, as every thread that uses it or its vendor's library must.
     fn enter(&self) -> Result<(), DeviceError>;
 

@@ -247,8 +247,8 @@ impl Calls {
         // The number of classes is asked for, not told: the library refuses a wrong one.
         (1..=16).rev().find_map(|n| {
             let (mut sizes, mut counts) = (vec![0; n], vec![0; n]);
-            // SAFETY: both places hold `n` words.
             let call = self.cuFileGetParameterPosixPoolSlabArray?;
+            // SAFETY: both places hold `n` words.
             let status = unsafe { call(sizes.as_mut_ptr(), counts.as_mut_ptr(), n as c_int) };
             (status.own == 0).then(|| sizes.into_iter().map(|kib| kib * 1024).zip(counts).collect()) // told in KiB
         })

@@ -171,7 +171,7 @@ fn manner(options: &Options) -> Manner {
 
 /// A ring, straight on the job's buffers where the kernel can reach them. Managed memory it can reach, too, but must not hold: the driver
 /// moves it.
-fn uring<T: 'static>(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Transport<T>>, String> {
+fn uring<T: Copy + 'static>(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Transport<T>>, String> {
     let is_host_memory = matches!(options.memory, Some(Memory::Pinned | Memory::Host));
     let device = device.filter(|_| !is_host_memory).cloned();
     let settings = uring::Settings { depth: depth as usize, manner: manner(options), register: options.register, device };

@@ -41,6 +41,7 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         "subjob": job.subjob,
         "backend": choice.backend.word(),
         "vendor": driver.version(),
+        "driver": driver.device().map(|device| device.driver()),
         "device": driver.device().map(|device| device.place().to_string()),
         "iodepth": depth,
         "options": options.to_json(),

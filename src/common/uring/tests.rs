@@ -250,6 +250,10 @@ impl Ledger {
 }
 
 impl Device for Ledger {
+    fn driver(&self) -> String {
+        "test".to_owned()
+    }
+
     fn place(&self) -> &Place {
         &self.place
     }
