@@ -4,11 +4,15 @@
 //! value of any enum here.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use crossbeam_queue::ArrayQueue;
 
 use super::device::{Device, DeviceError, Kind, Place, SECTOR, numa_node};
 use super::library::{self, call_table};
 use super::transport::Buffer;
+use super::wait::Bell;
 
 type Status = c_int;
 type Address = u64;
@@ -38,6 +42,8 @@ call_table! {
         fn cuMemsetD2D32Async(Address, usize, c_uint, usize, usize, Stream) -> Status;
         fn cuStreamCreate(*mut Stream, c_uint) -> Status;
         fn cuStreamSynchronize(Stream) -> Status;
+        fn cuStreamQuery(Stream) -> Status;
+        fn cuLaunchHostFunc(Stream, unsafe extern "C" fn(*mut c_void), *mut c_void) -> Status;
         fn cuStreamDestroy_v2(Stream) -> Status;
         fn cuGetErrorName(Status, *mut *const c_char) -> Status;
         fn cuGetErrorString(Status, *mut *const c_char) -> Status;
@@ -286,6 +292,122 @@ impl Device for CudaDevice {
 
     fn explain(&self, error: DeviceError) -> String {
         format!("{}{}", self.cuda.explain(error), hint(error))
+    }
+}
+
+/// A stream of a device for a vendor's asynchronous calls.
+pub struct CudaStream {
+    device: Arc<CudaDevice>,
+    stream: Stream,
+}
+
+// SAFETY: as for CudaDevice: a handle that any thread may use.
+unsafe impl Send for CudaStream {}
+
+impl CudaStream {
+    /// The device is current in this thread.
+    pub fn new(device: &Arc<CudaDevice>) -> Result<Self, String> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: a place for a pointer; the context is current.
+        let made = device.cuda.check(unsafe { (device.cuda.calls.cuStreamCreate)(&mut stream, NON_BLOCKING) });
+        made.map_err(|error| format!("cuStreamCreate on {}: {}", device.place, device.cuda.explain(error)))?;
+        Ok(Self { device: Arc::clone(device), stream })
+    }
+
+    /// The handle, as a vendor's library takes it.
+    pub fn address(&self) -> usize {
+        self.stream as usize
+    }
+
+    /// Waits until all that is on the stream has run.
+    pub fn finish(&self) -> Result<(), DeviceError> {
+        // SAFETY: a live stream.
+        self.device.cuda.check(unsafe { (self.device.cuda.calls.cuStreamSynchronize)(self.stream) })
+    }
+
+    /// Whether all that is on the stream has run; the error is the stream's own, and nothing on it will run any more.
+    pub fn is_done(&self) -> Result<bool, DeviceError> {
+        const NOT_READY: Status = 600;
+        // SAFETY: a live stream.
+        match unsafe { (self.device.cuda.calls.cuStreamQuery)(self.stream) } {
+            0 => Ok(true),
+            NOT_READY => Ok(false),
+            failed => Err(DeviceError(failed)),
+        }
+    }
+}
+
+impl Drop for CudaStream {
+    fn drop(&mut self) {
+        // SAFETY: made in new(), destroyed once.
+        unsafe { (self.device.cuda.calls.cuStreamDestroy_v2)(self.stream) };
+    }
+}
+
+/// Notices that streams give, by number, when they have run what was put on them before.
+pub struct Notices {
+    board: Arc<Board>,
+    /// What the host functions get the address of. Leaked where one never ran.
+    cards: Vec<Card>,
+}
+
+struct Board {
+    given: ArrayQueue<usize>,
+    bell: Bell,
+    /// Asked for and not given.
+    open: AtomicUsize,
+}
+
+struct Card {
+    board: Arc<Board>,
+    number: usize,
+}
+
+impl Notices {
+    /// Notices with the numbers 0 to `count` - 1, each asked for at most once at a time.
+    pub fn new(count: usize) -> Self {
+        let board = Arc::new(Board { given: ArrayQueue::new(count.max(1)), bell: Bell::default(), open: AtomicUsize::new(0) });
+        let cards = (0..count).map(|number| Card { board: Arc::clone(&board), number }).collect();
+        Self { board, cards }
+    }
+
+    /// Asks for notice `number` once the stream has run what is on it now.
+    pub fn ask(&self, stream: &CudaStream, number: usize) -> Result<(), DeviceError> {
+        let (cuda, card) = (stream.device.cuda, (&raw const self.cards[number]).cast_mut().cast());
+        self.board.open.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the card lives until give() has run, or for ever (see Drop).
+        let asked = cuda.check(unsafe { (cuda.calls.cuLaunchHostFunc)(stream.stream, give, card) });
+        if asked.is_err() {
+            self.board.open.fetch_sub(1, Ordering::Relaxed);
+        }
+        asked
+    }
+
+    /// The number of a notice that was given.
+    pub fn next(&self) -> Option<usize> {
+        self.board.given.pop()
+    }
+
+    /// Rung at every notice.
+    pub fn bell(&self) -> &Bell {
+        &self.board.bell
+    }
+}
+
+/// The host function: runs in a thread of the driver's, and calls nothing of it.
+unsafe extern "C" fn give(card: *mut c_void) {
+    // SAFETY: the address of a card that lives (see Notices::ask).
+    let card = unsafe { &*card.cast::<Card>() };
+    let _ = card.board.given.push(card.number); // there is a place for every number
+    card.board.bell.ring(1);
+    card.board.open.fetch_sub(1, Ordering::Release);
+}
+
+impl Drop for Notices {
+    fn drop(&mut self) {
+        if self.board.open.load(Ordering::Acquire) > 0 {
+            std::mem::forget(std::mem::take(&mut self.cards));
+        }
     }
 }
 

@@ -56,6 +56,15 @@ impl Deadline {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
+    /// Whichever of the two ends first.
+    pub fn sooner<'a>(&'a self, other: &'a Self) -> &'a Self {
+        match (self.0, other.0) {
+            (Some(own), Some(others)) if own <= others => self,
+            (Some(_), None) => self,
+            _ => other,
+        }
+    }
+
     /// What is left of it; `None` for ever.
     pub fn left(&self) -> Option<Duration> {
         self.0.map(|end| end.saturating_duration_since(Instant::now()))

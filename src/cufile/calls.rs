@@ -1,7 +1,9 @@
 //! libcufile's functions, as cufile.h of CUDA 12 and 13 declares them, and each of them called and checked, nothing more. Codes stay
 //! integers. This is the only place of the vendor with unsafe code.
 
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -136,6 +138,48 @@ impl BatchHandle {
 /// A registered file.
 pub type FileHandle = usize;
 
+/// Places for the parameters of asynchronous calls, which the library reads and writes until the call has run.
+pub struct Parameters(ManuallyDrop<Box<[UnsafeCell<Parameter>]>>);
+
+#[derive(Clone, Copy, Default)]
+struct Parameter {
+    size: usize,
+    file_offset: i64,
+    buffer_offset: i64,
+    moved: isize,
+}
+
+impl Parameters {
+    pub fn new(count: usize) -> Self {
+        Self(ManuallyDrop::new((0..count).map(|_| UnsafeCell::default()).collect()))
+    }
+
+    /// What the call with place `name` moved, or why it failed; to be asked once the stream has passed the call.
+    pub fn moved(&self, name: usize) -> Result<usize, Failure> {
+        // SAFETY: the call has run, so nobody writes to its place.
+        match unsafe { (*self.0[name].get()).moved } {
+            bytes @ 0.. => Ok(bytes as usize),
+            -1 => Err(Failure::Errno(libc::EIO)), // no errno comes from a stream
+            code => Err(Failure::of_returned(code)),
+        }
+    }
+
+    /// Gives the places up for good: a call that never ran may still use them.
+    pub fn leak(&mut self) {
+        self.0 = ManuallyDrop::new(Box::default());
+    }
+}
+
+impl Drop for Parameters {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here; leak() has put an empty box in place of what is still in use.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
+    }
+}
+
+// SAFETY: the places are used by the job's own thread and by the library, never at the same time (see moved).
+unsafe impl Send for Parameters {}
+
 call_table! {
     /// The functions that are used here.
     pub struct Calls {
@@ -151,6 +195,10 @@ call_table! {
         fn cuFileBatchIOGetStatus(Batch, c_uint, *mut c_uint, *mut Event, *mut libc::timespec) -> Status;
         fn cuFileBatchIOCancel(Batch) -> Status;
         fn cuFileBatchIODestroy(Batch);
+        optional fn cuFileReadAsync(File, *mut c_void, *mut usize, *mut i64, *mut i64, *mut isize, *mut c_void) -> Status;
+        optional fn cuFileWriteAsync(File, *mut c_void, *mut usize, *mut i64, *mut i64, *mut isize, *mut c_void) -> Status;
+        optional fn cuFileStreamRegister(*mut c_void, c_uint) -> Status;
+        optional fn cuFileStreamDeregister(*mut c_void) -> Status;
         optional fn cuFileDriverGetProperties(*mut Properties) -> Status;
         optional fn cuFileGetParameterPosixPoolSlabArray(*mut usize, *mut usize, c_int) -> Status;
         optional fn cuFileDriverClose_v2() -> Status;
@@ -251,6 +299,47 @@ impl Calls {
             // SAFETY: both places hold `n` words.
             let status = unsafe { call(sizes.as_mut_ptr(), counts.as_mut_ptr(), n as c_int) };
             (status.own == 0).then(|| sizes.into_iter().map(|kib| kib * 1024).zip(counts).collect()) // told in KiB
+        })
+    }
+
+    pub fn has_streams(&self) -> bool {
+        self.cuFileReadAsync.is_some() && self.cuFileWriteAsync.is_some()
+    }
+
+    /// Makes a CUDA stream known. Parameters are fixed from submission on, which saves the library a look.
+    pub fn register_stream(&self, stream: usize) -> Result<(), Failure> {
+        const FIXED_BUFFER_OFFSET: c_uint = 1;
+        const FIXED_FILE_OFFSET: c_uint = 2;
+        const FIXED_SIZE: c_uint = 4;
+        let Some(call) = self.cuFileStreamRegister else { return Ok(()) };
+        // SAFETY: a live stream of the current context.
+        check(unsafe { call(stream as *mut c_void, FIXED_BUFFER_OFFSET | FIXED_FILE_OFFSET | FIXED_SIZE) })
+    }
+
+    pub fn deregister_stream(&self, stream: usize) {
+        if let Some(call) = self.cuFileStreamDeregister {
+            // SAFETY: registered before, and live.
+            unsafe { call(stream as *mut c_void) };
+        }
+    }
+
+    /// Puts what is left of an operation after `done` bytes on a stream. Place `name` of `places` is the call's until it has run.
+    pub fn start<T>(&self, operation: &Operation<T>, done: usize, places: &Parameters, name: usize, stream: usize) -> Result<(), Failure> {
+        let (Some(read), Some(write)) = (self.cuFileReadAsync, self.cuFileWriteAsync) else {
+            return Err(Failure::Own(codes::ASYNC_NOT_SUPPORTED));
+        };
+        let (place, base) = (places.0[name].get(), operation.base as *mut c_void);
+        // SAFETY: the place is free: its last call has run. File and block live as long as the operation, the places until all have run.
+        check(unsafe {
+            *place = Parameter {
+                size: operation.buffer.len() - done,
+                file_offset: operation.offset as i64 + done as i64,
+                buffer_offset: (operation.at + done) as i64,
+                moved: 0,
+            };
+            let call = if operation.transfer == Transfer::Read { read } else { write };
+            let (size, offset, at) = (&raw mut (*place).size, &raw mut (*place).file_offset, &raw mut (*place).buffer_offset);
+            call(operation.handle.0 as File, base, size, offset, at, &raw mut (*place).moved, stream as *mut c_void)
         })
     }
 

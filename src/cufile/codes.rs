@@ -8,6 +8,7 @@ pub const CUDA_DRIVER_ERROR: i32 = 5011;
 pub const HANDLE_NOT_REGISTERED: i32 = 5027;
 pub const INTERNAL_ERROR: i32 = 5030;
 pub const BATCH_FULL: i32 = 5037;
+pub const ASYNC_NOT_SUPPORTED: i32 = 5038;
 
 /// Name and what to do, by code; the codes that nobody can do anything about have only a name.
 const CODES: &[(i32, &str, &str)] = &[

@@ -5,6 +5,7 @@ mod calls;
 mod codes;
 mod process;
 mod slabs;
+mod stream;
 
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -20,10 +21,13 @@ use batch::Batches;
 use codes::Failure;
 use process::{Library, Share};
 use slabs::Slabs;
+use stream::Streams;
 
 /// cuFile as one job uses it.
 pub struct Cufile {
     device: Arc<dyn Device>,
+    /// The same device, with what only CUDA has.
+    cuda: Arc<CudaDevice>,
     share: Share,
     registered: Option<usize>,
     register: bool,
@@ -38,15 +42,21 @@ pub struct Settings {
 
 impl Cufile {
     pub fn open(settings: &Settings) -> Result<Self, String> {
-        let device: Arc<dyn Device> = CudaDevice::open(settings.ordinal)?;
+        let cuda = CudaDevice::open(settings.ordinal)?;
+        let device: Arc<dyn Device> = cuda.clone();
         let share = Share::open()?;
-        Ok(Self { device, share, registered: None, register: settings.register })
+        Ok(Self { device, cuda, share, registered: None, register: settings.register })
     }
 
     /// The batch call for `depth` operations.
     pub fn batches<T: Copy>(&self, depth: usize, manner: Manner) -> Result<Batches<T>, String> {
         let slabs = why_not_direct().map(|_| Slabs::of(&self.share.library().calls));
         Batches::new(self.worker(), depth, slabs, manner)
+    }
+
+    /// `count` streams for `depth` operations.
+    pub fn streams<T: Copy>(&self, depth: usize, count: usize, manner: Manner) -> Result<Streams<T>, String> {
+        Streams::new(self.share.library(), &self.cuda, depth, count, manner)
     }
 
     /// A worker for blocking calls, for this job's thread or one of a pool.

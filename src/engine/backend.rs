@@ -18,6 +18,9 @@ use crate::host;
 /// Threads of a pool where `gpu_threads` says nothing and iodepth is higher.
 const DEFAULT_THREADS: u32 = 16;
 
+/// Streams where `gpu_streams` says nothing and iodepth is higher.
+const DEFAULT_STREAMS: u32 = 8;
+
 /// A backend that a job has settled on, with the reason where the job left the choice open.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -126,6 +129,10 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: 
     }
     let driver = Cufile::open(&cufile::Settings { ordinal, register: options.register })?;
     let transport: Box<dyn Transport<T>> = match options.mode {
+        Mode::Stream => {
+            let streams = options.streams.unwrap_or(depth.min(DEFAULT_STREAMS));
+            Box::new(driver.streams(depth as usize, streams as usize, manner(options))?)
+        }
         Mode::Batch => Box::new(driver.batches(depth as usize, manner(options))?),
         Mode::Auto if depth > 1 && options.threads.is_none() => Box::new(driver.batches(depth as usize, manner(options))?),
         _ => issue(|| driver.worker(), options, depth)?,
@@ -188,11 +195,13 @@ fn check_modes(choice: &Choice, options: &Options) -> Result<(), String> {
         (Mode::Batch | Mode::Stream, _) if goes_posix(options) => {
             return Err(format!("gpu_mode={word} is the vendor's own call: with gpu_io=posix use gpu_mode=sync or pool"));
         }
-        (Mode::Stream, _) => return Err("gpu_mode=stream is not in this build yet: use gpu_mode=batch, pool or sync".to_owned()),
         _ => {}
     }
     if options.threads.is_some() && !matches!(options.mode, Mode::Auto | Mode::Pool) {
         return Err(format!("gpu_threads contradicts gpu_mode={word}: use gpu_mode=pool, or leave one of them out"));
+    }
+    if options.streams.is_some() && options.mode != Mode::Stream {
+        return Err(format!("gpu_streams contradicts gpu_mode={word}: use gpu_mode=stream, or leave it out"));
     }
     if options.io == Io::Uring {
         check_uring(options)?;

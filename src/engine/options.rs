@@ -136,6 +136,13 @@ pub const SPECS: &[OptionSpec] = &[
         check: |text| threads(text).map(|_| ()),
     },
     OptionSpec {
+        name: "gpu_streams",
+        help: "Streams of gpu_mode=stream, 1 to 128 (default: iodepth, 8 at most)",
+        default: None,
+        values: &[],
+        check: |text| streams(text).map(|_| ()),
+    },
+    OptionSpec {
         name: "gpu_mem",
         help: "What the I/O buffers are made of (default: device; host with gpu_backend=host)",
         default: None,
@@ -183,6 +190,7 @@ pub struct Options {
     pub rocm_io: Option<RocmIo>,
     pub mode: Mode,
     pub threads: Option<u32>,
+    pub streams: Option<u32>,
     pub memory: Option<Memory>,
     pub register: bool,
     pub wait: Wait,
@@ -203,6 +211,7 @@ impl Options {
             rocm_io: get("rocm_io").map(RocmIo::parse).transpose()?,
             mode: get("gpu_mode").map_or(Ok(Mode::Auto), Mode::parse)?,
             threads: get("gpu_threads").map(threads).transpose()?,
+            streams: get("gpu_streams").map(streams).transpose()?,
             memory: get("gpu_mem").map(Memory::parse).transpose()?,
             register: get("gpu_register").map_or(Ok(true), flag)?,
             wait: get("gpu_wait").map_or(Ok(Wait::Yield), Wait::parse)?,
@@ -223,6 +232,7 @@ impl Options {
             "rocm_io": self.rocm_io.map(RocmIo::word),
             "gpu_mode": self.mode.word(),
             "gpu_threads": self.threads,
+            "gpu_streams": self.streams,
             "gpu_mem": self.memory.map(Memory::word),
             "gpu_register": self.register,
             "gpu_wait": self.wait.word(),
@@ -256,7 +266,15 @@ fn one_of(values: &[(&str, &str)]) -> String {
 }
 
 fn threads(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|n| (1..=256).contains(n)).ok_or_else(|| "use a number from 1 to 256".to_owned())
+    number(text, 256)
+}
+
+fn streams(text: &str) -> Result<u32, String> {
+    number(text, 128)
+}
+
+fn number(text: &str, most: u32) -> Result<u32, String> {
+    text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| format!("use a number from 1 to {most}"))
 }
 
 fn flag(text: &str) -> Result<bool, String> {
