@@ -1,6 +1,6 @@
 //! The engine's options: what is wrong is answered in one line before any I/O, where it was given does not matter.
 
-use crate::harness::{Fio, on_every_fio};
+use crate::harness::{Fio, Report, on_every_fio};
 
 on_every_fio![
     an_unknown_word_is_answered_with_the_words_allowed,
@@ -84,28 +84,46 @@ fn options_that_contradict_each_other_are_refused(fio: &Fio) {
     );
 }
 
+/// One job a choice, all in one run: `[job0]` with the first choice, and so on, each on a file of its own.
+fn sections(choices: &[&str]) -> String {
+    let section = |(n, choice): (usize, &&str)| format!("[job{n}]\nfilename=f{n}\n{choice}\n");
+    format!("size=64k\nrw=write\nbuffer_pattern=0x58\n{}", choices.iter().enumerate().map(section).collect::<String>())
+}
+
+/// Every job failed before any I/O, with one line each.
+#[track_caller]
+fn all_refused(fio: &Fio, choices: &[&str], how: &str) -> Report {
+    let report = fio.job(&format!("{how}\n{}", sections(choices))).run();
+    // fio's status is the number of jobs that failed.
+    report.assert(report.code() == i32::try_from(choices.len()).ok(), "not every job failed");
+    report.assert(report.sum("write", "total_ios") == 0, "a job did I/O");
+    report.assert(report.jobs().len() == choices.len(), "not every job is in the report");
+    report.assert(report.jobs().iter().all(|job| job["error"] != 0), "a job has no error");
+    report.assert(report.lines().len() == choices.len(), "not one line for each job");
+    report
+}
+
 fn what_needs_a_gpu_is_refused_on_host(fio: &Fio) {
-    for option in
-        ["gpu_require_direct=1", "gpu_mem=device", "gpu_mem=pinned", "gpu_data=once", "gpu_dev_ids=0", "gpu_mode=batch", "gpu_mode=stream"]
-    {
-        let report = fio.job(&format!("{WRITE}{option}\n[a]\n")).run();
-        report.refused().says_one_with(&[option.split('=').next().expect("a name"), "needs a GPU", "gpu_backend=host"]);
+    let gpus =
+        ["gpu_require_direct=1", "gpu_mem=device", "gpu_mem=pinned", "gpu_data=once", "gpu_dev_ids=0", "gpu_mode=batch", "gpu_mode=stream"];
+    let report = all_refused(fio, &gpus, "");
+    for option in gpus {
+        let name = option.split('=').next().expect("a name");
+        let found = report.lines().into_iter().any(|line| [name, "needs a GPU", "gpu_backend=host"].iter().all(|part| line.contains(part)));
+        report.assert(found, &format!("no line says what is wrong with {option}"));
     }
-    for option in ["gpu_mem=host", "gpu_data=exact", "gpu_io=posix", "gpu_io=direct", "gpu_mode=sync", "gpu_register=0", "gpu_wait=spin"] {
-        fio.job(&format!("{WRITE}{option}\n[a]\n")).run().ok().counts("write", "io_bytes", 64 << 10).says_nothing();
-        assert_eq!(fio.read("f"), vec![0x58; 64 << 10]);
-    }
+    let hosts = ["gpu_mem=host", "gpu_data=exact", "gpu_io=posix", "gpu_io=direct", "gpu_mode=sync", "gpu_register=0", "gpu_wait=spin"];
+    fio.job(&sections(&hosts)).run().ok().counts("write", "io_bytes", 7 * (64 << 10)).says_nothing();
+    (0..hosts.len()).for_each(|n| assert_eq!(fio.read(&format!("f{n}")), vec![0x58; 64 << 10], "{}", hosts[n]));
 }
 
 fn backends_that_cannot_work_here_are_refused(fio: &Fio) {
-    for option in ["gpu_backend=cufile", "gpu_backend=hipfile", "gpu_backend=gusli", "gpu_backend=nixl", "gpu_backend=auto\ncuda_io=posix"]
-    {
-        for how in ["thread=0", "thread=1"] {
-            // What is missing differs from backend to backend; what always works is named in each case.
-            let report = fio.job(&format!("{WRITE}{option}\n{how}\n[a]\n")).run();
-            report.refused().says_one_with(&["gpu_backend=host"]);
-            report.assert(report.jobs()[0]["error"] != 0, "the job has no error");
-        }
+    let backends =
+        ["gpu_backend=cufile", "gpu_backend=hipfile", "gpu_backend=gusli", "gpu_backend=nixl", "gpu_backend=auto\ncuda_io=posix"];
+    for how in ["thread=0", "thread=1"] {
+        // What is missing differs from backend to backend; what always works is named in each case.
+        let report = all_refused(fio, &backends, how);
+        report.assert(report.lines().iter().all(|line| line.contains("gpu_backend=host")), "a line does not say what to do");
     }
 }
 
@@ -138,7 +156,12 @@ fn options_work_on_the_command_line(fio: &Fio) {
     let report = fio.args(&JOB).args(&[fio.engine(), "--gpu_backend=host".to_owned()]).run();
     report.ok().says_nothing();
     assert_eq!(fio.read("f"), vec![0x58; 64 << 10]);
-    fio.args(&JOB).args(&[fio.engine(), "--gpu_backend=foo".to_owned()]).run().refused().says_one_with(&["gpu_backend=foo: use one of"]);
+    let report = fio.args(&JOB).args(&[fio.engine(), "--gpu_backend=foo".to_owned()]).run();
+    report.says_one_with(&["gpu_backend=foo: use one of"]);
+    // 3.25 crashes after a wrong option of any engine on the command line (libaio's too); in a job file it does not.
+    if fio.is_at_least(33) {
+        report.refused();
+    }
 }
 
 fn options_work_on_the_command_line_and_in_a_job_file_together(fio: &Fio) {
@@ -154,19 +177,21 @@ fn options_before_the_engine_on_the_command_line_are_unknown_to_fio(fio: &Fio) {
 }
 
 fn mem_and_iomem_are_refused(fio: &Fio) {
-    for name in ["mem", "iomem"] {
-        for value in ["malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared", "cudamalloc"] {
-            for how in ["thread=0", "thread=1"] {
-                let report = fio.job(&format!("{WRITE}{name}={value}\n{how}\n[a]\n")).run();
-                report.refused();
-                // A fio built without CUDA does not know the last one.
-                if value == "cudamalloc" && report.jobs().is_empty() {
-                    report.assert(report.stderr.contains("cudamalloc"), "fio does not name the value").says_nothing();
-                } else {
-                    report.says("mem= and iomem= conflict with this engine, which allocates the I/O buffers itself: leave them out");
-                }
-            }
-        }
+    const LINE: &str = "mem= and iomem= conflict with this engine, which allocates the I/O buffers itself: leave them out";
+    let values = ["malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared"];
+    let choices: Vec<String> = values.iter().flat_map(|value| [format!("mem={value}"), format!("iomem={value}")]).collect();
+    let choices: Vec<&str> = choices.iter().map(String::as_str).collect();
+    for how in ["thread=0", "thread=1"] {
+        let report = all_refused(fio, &choices, how);
+        report.assert(report.lines().iter().all(|line| *line == LINE), "another line");
+    }
+    // A fio built without CUDA does not know this one.
+    let report = fio.job(&format!("{WRITE}mem=cudamalloc\n[a]\n")).run();
+    report.refused();
+    if report.jobs().is_empty() {
+        report.assert(report.stderr.contains("cudamalloc"), "fio does not name the value").says_nothing();
+    } else {
+        report.says(LINE);
     }
 }
 
@@ -190,7 +215,8 @@ fn the_help_lists_every_option(fio: &Fio) {
     let report = fio.args(&[format!("--enghelp={}", crate::harness::library().display())]).plain().run();
     report.assert(report.code() == Some(0), "fio did not end with status 0");
     let listed: Vec<&str> = report.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    report.assert(listed == OPTIONS, &format!("listed: {listed:?}"));
+    report.assert(OPTIONS.iter().all(|option| listed.contains(option)), &format!("listed: {listed:?}"));
+    report.assert(listed.iter().all(|name| !name.contains("mark")), "an option of the library's own use is shown");
 }
 
 fn the_help_of_an_option_lists_its_values(fio: &Fio) {

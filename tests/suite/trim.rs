@@ -76,6 +76,9 @@ fn trimming_before_writing_leaves_what_was_written(fio: &Fio) {
 }
 
 fn trimming_at_random_before_writing_leaves_what_was_written(fio: &Fio) {
+    if !fio.is_at_least(33) {
+        skip!("fio {} has no randtrimwrite", fio.version);
+    }
     trimmed_and_written(fio, "randtrimwrite");
 }
 
