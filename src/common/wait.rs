@@ -23,22 +23,24 @@ impl Manner {
     /// Passes a moment until the bell that `ticket` was taken from may have rung. `turns` counts the calls for one wait.
     #[inline]
     pub fn pause(self, turns: &mut u32, bell: &Bell, ticket: Ticket, deadline: &Deadline) {
-        if !self.poll(turns) {
+        if self.polls(turns) {
+            std::hint::spin_loop();
+        } else if self == Self::Yield {
+            std::thread::yield_now();
+        } else {
             bell.sleep(ticket, deadline.left());
         }
     }
 
-    /// Passes a moment before the next look; false where this manner is to sleep instead. `turns` counts the calls for one wait.
+    /// Whether to look again at once, rather than to give the processor away. `turns` counts the calls for one wait.
     #[inline]
-    pub fn poll(self, turns: &mut u32) -> bool {
+    pub fn polls(self, turns: &mut u32) -> bool {
         *turns += 1;
         match self {
-            Self::Spin => std::hint::spin_loop(),
-            Self::Yield if *turns < TURNS_BEFORE_YIELD => std::hint::spin_loop(),
-            Self::Yield => std::thread::yield_now(),
-            Self::Block => return false,
+            Self::Spin => true,
+            Self::Yield => *turns < TURNS_BEFORE_YIELD,
+            Self::Block => false,
         }
-        true
     }
 }
 

@@ -53,8 +53,6 @@ pub struct Uring<T> {
     copying: Vec<u32>,
     /// Reads whose bytes are on the way from the bounce block, and whatever failed outside of the ring.
     ended: VecDeque<(u32, Moved)>,
-    /// Results that were just drained.
-    drained: Vec<(u64, i32)>,
     /// Once cancelled: whether the kernel has no operation any more.
     quiet: Option<bool>,
 }
@@ -88,7 +86,6 @@ impl<T> Uring<T> {
             free: (0..depth as u32).rev().collect(),
             copying: Vec::with_capacity(depth),
             ended: VecDeque::with_capacity(depth),
-            drained: Vec::with_capacity(depth),
             quiet: None,
         })
     }
@@ -110,7 +107,7 @@ impl<T> Uring<T> {
             offset: slot.offset + slot.done as u64,
             buffer,
             registered: self.block.part_of(buffer),
-            name: number.into(),
+            name: number,
         })
     }
 
@@ -155,21 +152,18 @@ impl<T> Uring<T> {
     /// Hands back at most `max` operations that have ended by now; returns how many.
     #[inline]
     fn collect(&mut self, max: usize, done: &mut dyn FnMut(T, Moved)) -> usize {
-        let mut drained = std::mem::take(&mut self.drained);
-        self.ring.drain(max.saturating_sub(self.ended.len()), &mut drained);
         let mut found = 0;
         if self.bounce.is_some() {
-            self.land(&drained);
+            self.land(max);
         } else {
-            for &(name, result) in &drained {
-                if let Some(moved) = self.settle(name as u32, result) {
-                    self.hand_back(name as u32, moved, done);
+            while found < max {
+                let Some((number, result)) = self.ring.next() else { break };
+                if let Some(moved) = self.settle(number, result) {
+                    self.hand_back(number, moved, done);
                     found += 1;
                 }
             }
         }
-        drained.clear();
-        self.drained = drained;
         while found < max {
             let Some((number, moved)) = self.ended.pop_front() else { break };
             self.hand_back(number, moved, done);
@@ -178,11 +172,11 @@ impl<T> Uring<T> {
         found
     }
 
-    /// Copies to the device what reads have brought, all of them in one wait.
-    fn land(&mut self, results: &[(u64, i32)]) {
+    /// Copies to the device what reads have brought, all of them in one wait, until `max` operations have ended.
+    fn land(&mut self, max: usize) {
         let first = self.ended.len();
-        for &(name, result) in results {
-            let number = name as u32;
+        while self.ended.len() < max {
+            let Some((number, result)) = self.ring.next() else { break };
             let Some(moved) = self.settle(number, result) else { continue };
             let copied = match (&mut self.bounce, &self.slots[number as usize]) {
                 (Some(bounce), Some(slot)) if slot.transfer == Transfer::Read && moved.bytes > 0 => {
@@ -302,20 +296,20 @@ impl<T: Copy> Transport<T> for Uring<T> {
         let deadline = Deadline::after(timeout);
         let min = min.min(self.in_flight()).min(max);
         let (mut found, mut turns) = (0, 0);
+        if min == 0 && self.ring.has_work() {
+            self.ring.work()?;
+        }
         loop {
-            let now = self.collect(max - found, done);
-            found += now;
-            if found == max || (found >= min && now > 0) {
+            found += self.collect(max - found, done);
+            if found >= min || deadline.is_past() {
                 return Ok(());
             }
-            let has_work = self.ring.has_work();
-            if has_work {
+            if self.ring.has_work() {
                 self.ring.work()?;
-            }
-            if deadline.is_past() || (found >= min && !has_work) {
-                return Ok(());
-            }
-            if !has_work && !self.manner.poll(&mut turns) {
+            } else if self.manner.polls(&mut turns) {
+                std::hint::spin_loop();
+            } else {
+                // To yield is to sleep, too: what is waited for may be done by threads of the kernel that want this very processor.
                 self.ring.wait(min - found, deadline.left())?;
             }
         }
@@ -330,10 +324,9 @@ impl<T: Copy> Transport<T> for Uring<T> {
             self.ring.end_all(CANCEL_LIMIT);
         }
         loop {
-            self.ring.drain(usize::MAX, &mut self.drained);
-            for (name, _) in self.drained.drain(..) {
-                if self.slots[name as usize].take().is_some() {
-                    self.free.push(name as u32);
+            while let Some((number, _)) = self.ring.next() {
+                if self.slots[number as usize].take().is_some() {
+                    self.free.push(number);
                 }
             }
             if self.in_kernel() == 0 || deadline.is_past() || self.ring.wait_only(deadline.left()).is_err() {

@@ -37,7 +37,7 @@ pub struct Entry {
     /// The registered buffer that `buffer` lies in.
     pub registered: Option<u16>,
     /// Handed back with the result.
-    pub name: u64,
+    pub name: u32,
 }
 
 impl Entry {
@@ -64,7 +64,7 @@ macro_rules! build_for {
                     (Transfer::Write, Some(n)) => opcode::WriteFixed::new(file, start, length, n).offset(self.offset).build(),
                     (Transfer::Write, None) => opcode::Write::new(file, start, length).offset(self.offset).build(),
                 };
-                entry.user_data(self.name)
+                entry.user_data(self.name.into())
             }
         }
     )*};
@@ -166,10 +166,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Appends at most `most` results to `into`: the names of the entries, and bytes or minus an errno.
+    /// The next result: the name of its entry, and bytes or minus an errno.
     #[inline]
-    pub fn drain(&mut self, most: usize, into: &mut Vec<(u64, i32)>) {
-        into.extend(self.ring.completion().take(most).map(|result| (result.user_data(), result.result())));
+    pub fn next(&mut self) -> Option<(u32, i32)> {
+        self.ring.completion().next().map(|result| (result.user_data() as u32, result.result()))
     }
 
     /// Asks the kernel to end everything that it has, and gives it `most` for that. Kernels before 6.0 cannot.
