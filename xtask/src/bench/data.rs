@@ -1,5 +1,6 @@
 //! The file that all contenders read. It has no name any more when they do, so that it goes with this process however that ends.
 
+use super::plan::Place;
 use rustix::fs::fstatfs;
 use std::{
     fs::{self, OpenOptions},
@@ -29,6 +30,7 @@ impl DataFile {
         for _ in 0..bytes / block.len() {
             file.write_all(&block).map_err(at)?;
         }
+        file.sync_all().map_err(at)?; // on a disk its blocks must be there, too
         Ok(Self { file, folder: folder.to_owned() })
     }
 
@@ -37,13 +39,14 @@ impl DataFile {
         format!("/proc/{}/fd/{}", process::id(), self.file.as_raw_fd())
     }
 
-    /// Refuses a file that is not in memory where the benchmark is about one that is.
-    pub fn check(&self, needs_tmpfs: bool) -> Result<(), String> {
+    /// Refuses a file that is not where the benchmark wants it.
+    pub fn check(&self, wanted: Place) -> Result<(), String> {
         let found = fstatfs(&self.file).map_err(|error| format!("{}: {error}", self.folder.display()))?;
-        if needs_tmpfs && found.f_type as u64 != TMPFS {
-            return Err(format!("{} is no tmpfs; --dir names one, /dev/shm for instance", self.folder.display()));
+        match (wanted, found.f_type as u64 == TMPFS) {
+            (Place::Tmpfs, false) => Err(format!("{} is no tmpfs; --dir names one, /dev/shm for instance", self.folder.display())),
+            (Place::Disk, true) => Err(format!("{} is a tmpfs; --dir names a folder on a disk", self.folder.display())),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -17,7 +17,7 @@ use crate::Outcome;
 use data::DataFile;
 use machine::Machine;
 use options::Options;
-use plan::Benchmark;
+use plan::{Benchmark, Place};
 use run::Fio;
 use std::{fs, path::Path, time::SystemTime};
 
@@ -29,20 +29,30 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
     let library = root.join("target/release/libgpuio.so");
     check_library(root, &library)?;
     let machine = Machine::look(root, &options.fio)?;
-    let data = DataFile::make(&options.folder, plan::FILE_BYTES)?;
-    let fio = Fio { program: options.fio.clone(), file: data.path(), core: options.core };
     println!("{machine}");
 
     let mut missed = Vec::new();
     for benchmark in plan::chosen(&options.names, &library)? {
+        let data = data_file(root, &benchmark, &options)?;
+        let fio = Fio { program: options.fio.clone(), file: data.path(), core: options.core };
         if options.instructions {
             instructions(root, &fio, &machine, &benchmark)?;
         } else {
-            data.check(benchmark.needs_tmpfs)?;
+            data.check(benchmark.place)?;
             missed.extend(ratios(root, &fio, &machine, &benchmark, &options)?);
         }
     }
     if missed.is_empty() { Ok(()) } else { Err(missed.join("\n").into()) }
+}
+
+/// The file that a benchmark reads, in the folder that the user names or where its place is on most machines.
+fn data_file(root: &Path, benchmark: &Benchmark, options: &Options) -> Result<DataFile, String> {
+    let own = match benchmark.place {
+        Place::Tmpfs => "/dev/shm".into(),
+        Place::Disk => root.join("target/bench"),
+    };
+    fs::create_dir_all(root.join("target/bench")).map_err(|error| format!("target/bench: {error}"))?;
+    DataFile::make(options.folder.as_ref().unwrap_or(&own), plan::FILE_BYTES)
 }
 
 /// Measures one benchmark; returns a line for each claim that is not met.

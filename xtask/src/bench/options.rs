@@ -3,11 +3,11 @@
 use std::{path::PathBuf, str::FromStr, thread};
 
 pub(super) const USAGE: &str =
-    "  bench [NAME…]              compare with fio's own engines, side by side (posix, depth; all where none is named)
+    "  bench [NAME…]              compare with fio's own engines, side by side (posix, depth, uring, uring-disk; all where none is named)
     --rounds N               rounds, each of which runs every command line once (9)
     --seconds S              length of each run (1)
     --apart                  give each command line a fio of its own, one after the other, also where one fio can run all at once
-    --dir DIR                where the test file is made and removed again; a tmpfs (/dev/shm)
+    --dir DIR                where the test file is made and removed again (/dev/shm; target/bench for uring-disk)
     --core N                 the core that single-threaded runs are pinned to (the last one)
     --fio PATH               the fio to run (/usr/bin/fio)
     --instructions           count user instructions per I/O with valgrind instead of measuring time";
@@ -18,7 +18,7 @@ pub(super) struct Options {
     pub rounds: usize,
     pub seconds: u32,
     pub apart: bool,
-    pub folder: PathBuf,
+    pub folder: Option<PathBuf>,
     pub core: usize,
     pub fio: PathBuf,
     pub instructions: bool,
@@ -32,7 +32,7 @@ impl Options {
             rounds: 9,
             seconds: 1,
             apart: false,
-            folder: "/dev/shm".into(),
+            folder: None,
             core: cores - 1,
             fio: "/usr/bin/fio".into(),
             instructions: false,
@@ -44,7 +44,7 @@ impl Options {
                 "--rounds" => options.rounds = positive(word, value()?)?,
                 "--seconds" => options.seconds = positive(word, value()?)?,
                 "--apart" => options.apart = true,
-                "--dir" => options.folder = value()?.into(),
+                "--dir" => options.folder = Some(value()?.into()),
                 "--core" => options.core = number(word, value()?)?,
                 "--fio" => options.fio = value()?.into(),
                 "--instructions" => options.instructions = true,

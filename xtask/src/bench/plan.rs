@@ -5,11 +5,19 @@ use std::path::Path;
 /// Size of the test file; it fits any machine's memory, not its caches.
 pub(super) const FILE_BYTES: usize = 64 << 20;
 
+/// Where the test file lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Tmpfs,
+    /// Not in memory: a disk, or what the machine has for one.
+    Disk,
+}
+
 /// Several fio command lines over one file.
 pub(super) struct Benchmark {
     pub name: &'static str,
     pub about: &'static str,
-    pub needs_tmpfs: bool,
+    pub place: Place,
     /// Options of fio that all contenders share.
     pub shared: Vec<String>,
     pub contenders: Vec<Contender>,
@@ -46,7 +54,7 @@ pub(super) struct Comparison {
 
 /// The named benchmarks in the order given, or all of them.
 pub(super) fn chosen(names: &[String], library: &Path) -> Result<Vec<Benchmark>, String> {
-    let mut all = vec![posix(library), depth(library)];
+    let mut all = vec![posix(library), depth(library), uring(library), uring_disk(library)];
     if names.is_empty() {
         return Ok(all);
     }
@@ -67,7 +75,7 @@ fn posix(library: &Path) -> Benchmark {
     Benchmark {
         name: "posix",
         about: "gpu_io=posix on host memory against fio's psync: 4 KiB random reads, tmpfs, one thread, iodepth=1, full statistics",
-        needs_tmpfs: true,
+        place: Place::Tmpfs,
         shared: random_reads(),
         contenders: vec![
             sync("psync", "--ioengine=psync"),
@@ -93,7 +101,7 @@ fn depth(library: &Path) -> Benchmark {
     Benchmark {
         name: "depth",
         about: "gpu_mode=pool on host memory, iodepth=32 by 16 threads, against fio's psync with numjobs=16: 4 KiB random reads, tmpfs",
-        needs_tmpfs: true,
+        place: Place::Tmpfs,
         shared: random_reads(),
         contenders: vec![
             Contender {
@@ -107,6 +115,48 @@ fn depth(library: &Path) -> Benchmark {
         ],
         comparisons: ["pool spin", "pool yield", "pool block"].map(against).into(),
     }
+}
+
+/// What the engine itself costs on a ring. From tmpfs a read ends while it is submitted, so nothing is ever waited for.
+fn uring(library: &Path) -> Benchmark {
+    Benchmark {
+        name: "uring",
+        about: "gpu_io=uring on host memory against fio's io_uring: 4 KiB random reads, tmpfs, one thread, iodepth=32, full statistics",
+        place: Place::Tmpfs,
+        shared: random_reads(),
+        contenders: rings(library, "", true),
+        comparisons: against_rings(),
+    }
+}
+
+/// The same where I/O takes its time.
+fn uring_disk(library: &Path) -> Benchmark {
+    Benchmark {
+        name: "uring-disk",
+        about: "gpu_io=uring on host memory against fio's io_uring: 4 KiB random reads, direct=1, one thread, iodepth=32, full statistics",
+        place: Place::Disk,
+        shared: random_reads(),
+        contenders: rings(library, "--direct=1", false),
+        comparisons: against_rings(),
+    }
+}
+
+/// `is_synchronous`: no contender ever waits, so that they can share a core.
+fn rings(library: &Path, words: &str, is_synchronous: bool) -> Vec<Contender> {
+    let ring = |name, words: Vec<String>| Contender { name, words, is_synchronous };
+    let theirs = |more: &str| split(&format!("--ioengine=io_uring --iodepth=32 --iomem_align=4k {words} {more}"));
+    vec![
+        ring("io_uring", theirs("")),
+        ring("io_uring fixed", theirs("--registerfiles=1 --fixedbufs=1")),
+        ring("gpuio", ours(library, &format!("--gpu_io=uring --iodepth=32 {words}"))),
+    ]
+}
+
+fn against_rings() -> Vec<Comparison> {
+    vec![
+        Comparison { contender: "gpuio", yardstick: "io_uring", floor: Some(1.0) },
+        Comparison { contender: "gpuio", yardstick: "io_uring fixed", floor: Some(0.97) },
+    ]
 }
 
 fn random_reads() -> Vec<String> {
