@@ -72,7 +72,8 @@ fn present() -> Result<Choice, String> {
     let cufile = Cuda::get().and_then(|_| cufile::is_installed());
     Ok(match cufile {
         Ok(()) => Choice { backend: Backend::Cufile, reason: Some("there is an NVIDIA GPU and a libcufile".to_owned()) },
-        Err(line) => Choice { backend: Backend::Host, reason: Some(line) },
+        // What is missing, without what to do about it: nothing is wrong with a machine that has no GPU.
+        Err(line) => Choice { backend: Backend::Host, reason: line.split([':', ';']).next().map(str::to_owned) },
     })
 }
 
