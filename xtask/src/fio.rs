@@ -1,10 +1,14 @@
 //! `cargo xtask fio` and `cargo xtask fio-src`: real fios of several releases side by side, kept under `target/fio/`.
 //!
-//! `sources` reads the machine's apt configuration, `apt` downloads with it, `unpack` makes a command of what was downloaded.
+//! `sources` reads the machine's apt configuration, `apt` downloads with it, `unpack` makes a command of what was downloaded; `with_libcufile`
+//! compiles one.
 
 mod apt;
 mod sources;
 mod unpack;
+mod with_libcufile;
+
+pub(crate) use with_libcufile::with_libcufile;
 
 use crate::{Outcome, command::run};
 use apt::Apt;
@@ -58,7 +62,7 @@ impl Release {
 /// Prints the path of a command that runs this fio.
 pub(crate) fn binary(root: &Path, version: &str) -> Outcome {
     let release = Release::named(version)?;
-    if version_of(Path::new(INSTALLED)).is_ok_and(|installed| installed == release.version) {
+    if version_of(Path::new(INSTALLED), &[]).is_ok_and(|installed| installed == release.version) {
         println!("{INSTALLED}");
         return Ok(());
     }
@@ -68,7 +72,7 @@ pub(crate) fn binary(root: &Path, version: &str) -> Outcome {
         eprintln!("xtask: getting fio {} of {} (40 to 50 MB)", release.version, release.suite);
         let packages = Apt::for_suite(&folder.join("apt"), release.suite, Kind::Binaries)?.packages("fio")?;
         unpack::unpack(&packages, &fresh(&folder.join("root"))?, &command)?;
-        version_of(&command)
+        version_of(&command, &[])
     })?;
     println!("{}", command.display());
     Ok(())
@@ -76,6 +80,12 @@ pub(crate) fn binary(root: &Path, version: &str) -> Outcome {
 
 /// Prints the path of this fio's source, configured.
 pub(crate) fn source(root: &Path, version: &str) -> Outcome {
+    println!("{}", configured(root, version)?.display());
+    Ok(())
+}
+
+/// The path of this fio's source, configured.
+fn configured(root: &Path, version: &str) -> Result<PathBuf, String> {
     let release = Release::named(version)?;
     let folder = root.join("target/fio").join(format!("{}-src", release.version));
     let tree = folder.join("fio");
@@ -87,8 +97,7 @@ pub(crate) fn source(root: &Path, version: &str) -> Outcome {
         run(Command::new("./configure").current_dir(&tree))?;
         layout::tree_version(&tree).map_err(|error| error.to_string())
     })?;
-    println!("{}", tree.display());
-    Ok(())
+    Ok(tree)
 }
 
 /// Lets `make` fill `folder` unless its stamp says that it is full; `make` returns the version it got.
@@ -109,7 +118,9 @@ fn cached(release: &Release, folder: &Path, make: impl FnOnce() -> Result<String
     }
     let found = make()?;
     release.check(&found)?;
-    fs::remove_dir_all(folder.join("apt")).map_err(at)?;
+    if folder.join("apt").exists() {
+        fs::remove_dir_all(folder.join("apt")).map_err(at)?;
+    }
     fs::write(&stamp, found).map_err(at)
 }
 
@@ -124,8 +135,8 @@ fn fresh(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// The version that a fio says it is, without «fio-».
-fn version_of(fio: &Path) -> Result<String, String> {
-    let said = run(Command::new(fio).arg("--version"))?;
+fn version_of(fio: &Path, variables: &[(String, String)]) -> Result<String, String> {
+    let said = run(Command::new(fio).arg("--version").envs(variables.iter().map(|(name, value)| (name, value))))?;
     match said.trim().strip_prefix("fio-") {
         Some(version) => Ok(version.to_owned()),
         None => Err(format!("«{} --version» says «{}»", fio.display(), said.trim())),

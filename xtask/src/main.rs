@@ -15,6 +15,7 @@ use std::{
 const USAGE: &str = "usage: cargo xtask COMMAND
   env NAME                   print the variables under which a job runs on a vendor's library (cufile12, cufile13, cufile-sim)
   fio VERSION                print the path of a command that runs this fio (3.25, 3.33, 3.39, 3.41); gets it where needed
+  fio 3.41 --with-libcufile  the same for a fio with its own engine libcufile, to be run under an environment; builds it where needed
   fio-src VERSION            print the path of this fio's source, configured (3.33, 3.41); gets it where needed
   layouts add VERSION TREE   read fio's layout from a configured source tree (needs libclang) into that version's column";
 
@@ -38,10 +39,17 @@ fn run(words: &[&str]) -> Outcome {
         ["bench", words @ ..] => bench::run(&root, words),
         ["env", name] => environment(&root, name),
         ["fio", version] => fio::binary(&root, version),
+        ["fio", version, "--with-libcufile"] => yardstick(&root, version),
         ["fio-src", version] => fio::source(&root, version),
         ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
         _ => Err(format!("{USAGE}\n{}", bench::USAGE).into()),
     }
+}
+
+/// Prints the path of a command that runs fio with its own engine libcufile.
+fn yardstick(root: &Path, version: &str) -> Outcome {
+    println!("{}", fio::with_libcufile(root, version)?.display());
+    Ok(())
 }
 
 /// Prints the lines that a shell evaluates.

@@ -67,6 +67,15 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
     Ok(variables)
 }
 
+/// The folders with the headers of cuFile and CUDA 12, for programs that are compiled against them; fetched where they
+/// are not there yet.
+pub fn cuda_headers(target: &Path) -> Result<Vec<PathBuf>, String> {
+    let root = absolute(target)?.join("env");
+    fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let _lock = lock(&root.join("lock"))?;
+    wheel::headers(&root)
+}
+
 /// A library of this workspace: cargo builds it into the folder `deps`, in which tests lie and other programs beside.
 fn built(name: &str) -> Result<PathBuf, String> {
     let program = env::current_exe().map_err(|error| format!("own path: {error}"))?;

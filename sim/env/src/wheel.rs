@@ -1,32 +1,55 @@
-//! The real libcufile, from its wheels on PyPI: fetched by pip by name and version, checked by pip against a pinned
-//! SHA-256, kept under `target/env/wheels`.
+//! The real libcufile, and the headers of CUDA 12, from their wheels on PyPI: fetched by pip by name and version,
+//! checked by pip against a pinned SHA-256, kept under `target/env/wheels`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One wheel and where the library lies in it.
+/// One wheel and where in it lies what it is fetched for.
 pub struct Wheel {
     package: &'static str,
     version: &'static str,
     /// Of the file for x86-64 Linux.
     sha256: &'static str,
-    library: &'static str,
+    /// A library, or a folder of headers.
+    content: &'static str,
 }
 
 const CUDA_12: Wheel = Wheel {
     package: "nvidia-cufile-cu12",
     version: "1.14.1.1",
     sha256: "9552e2231792e94b1ff17bc99e958cc0e6bbbaa4a9d91fa2dbeed97716628fe6",
-    library: "nvidia/cufile/lib/libcufile.so.0",
+    content: "nvidia/cufile/lib/libcufile.so.0",
 };
 
 const CUDA_13: Wheel = Wheel {
     package: "nvidia-cufile",
     version: "1.20.0.107",
     sha256: "d134f10ce336c411664d79e3538e4797b38a41d3388edad1ec4a1a8c64c8c03a",
-    library: "nvidia/cu13/lib/libcufile.so.0",
+    content: "nvidia/cu13/lib/libcufile.so.0",
 };
+
+/// What a program written for cuFile includes: the runtime's headers include `crt/`, which comes with the compiler.
+const HEADERS: [Wheel; 3] = [
+    Wheel { content: "nvidia/cufile/include", ..CUDA_12 },
+    Wheel {
+        package: "nvidia-cuda-runtime-cu12",
+        version: "12.9.79",
+        sha256: "25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3",
+        content: "nvidia/cuda_runtime/include",
+    },
+    Wheel {
+        package: "nvidia-cuda-nvcc-cu12",
+        version: "12.9.86",
+        sha256: "5d6a0d32fdc7ea39917c20065614ae93add6f577d840233237ff08e9a38f58f0",
+        content: "nvidia/cuda_nvcc/include",
+    },
+];
+
+/// The folders of headers, after fetching their wheels if they are not there yet. The caller holds the lock.
+pub fn headers(root: &Path) -> Result<Vec<PathBuf>, String> {
+    HEADERS.iter().map(|wheel| wheel.fetch(root)).collect()
+}
 
 impl Wheel {
     /// The wheel of an environment, if it has one.
@@ -38,13 +61,13 @@ impl Wheel {
         }
     }
 
-    /// The library's path, after fetching the wheel if it is not there yet. The caller holds the lock.
+    /// The content's path, after fetching the wheel if it is not there yet. The caller holds the lock.
     pub fn fetch(&self, root: &Path) -> Result<PathBuf, String> {
         let wheels = root.join("wheels");
         let folder = wheels.join(format!("{}-{}", self.package, self.version));
-        let library = folder.join(self.library);
-        if library.exists() {
-            return Ok(library);
+        let content = folder.join(self.content);
+        if content.exists() {
+            return Ok(content);
         }
         fs::create_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
         let requirement = format!("{}=={} --hash=sha256:{}\n", self.package, self.version, self.sha256);
@@ -63,7 +86,7 @@ impl Wheel {
             return Err(format!("pip cannot fetch {} {}: {reason}", self.package, self.version));
         }
         fs::rename(&fresh, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        if library.exists() { Ok(library) } else { Err(format!("{}: not in the wheel", library.display())) }
+        if content.exists() { Ok(content) } else { Err(format!("{}: not in the wheel", content.display())) }
     }
 }
 
