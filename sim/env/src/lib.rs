@@ -42,6 +42,12 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
     install(&built("sim_cudart")?, &libraries.join("libcudart.so.12"))?;
     let cufile = libraries.join("libcufile.so.0");
     let mut variables = Vec::new();
+    // Not for the simulated one's sake: who checks before it loads a libcufile cannot know which one it will be.
+    if !machine::lists_modules() {
+        let library = libraries.join("libsim_modules.so");
+        install(&built("sim_modules")?, &library)?;
+        variables.push(prefixed("LD_PRELOAD", &library));
+    }
     match Wheel::of(name) {
         None => install(&built("sim_cufile")?, &cufile)?,
         Some(wheel) => {
@@ -50,11 +56,6 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
             let temporary = env::temp_dir();
             for place in places.iter().copied().chain([target, temporary.as_path()]) {
                 machine::describe_block_device(place)?;
-            }
-            if !machine::lists_modules() {
-                let library = libraries.join("libsim_modules.so");
-                install(&built("sim_modules")?, &library)?;
-                variables.push(prefixed("LD_PRELOAD", &library));
             }
             let settings = folder.join("cufile.json");
             replace(&settings, wheel::settings(&logs).as_bytes())?;
