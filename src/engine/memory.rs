@@ -1,18 +1,13 @@
 //! The I/O buffers of a job: fio's block in host memory, and the device's block in which every unit lies at the same offset.
-//!
-//! The threads of io_submit_mode=offload move bytes of buffers and files that their parent job owns; they find both here.
 
-use std::collections::HashMap;
-use std::os::fd::RawFd;
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use crate::common::device::{Device, DeviceError, DeviceMemory, Kind};
-use crate::common::driver::Handle;
 use crate::common::memory::HostMemory;
 use crate::common::transport::Buffer;
 
-/// The blocks of one job, freed and forgotten when dropped.
+/// The blocks of one job, freed when dropped.
 pub struct Memory {
     fio: Block,
     device: Option<DeviceMemory>,
@@ -39,8 +34,7 @@ pub enum Layout {
 
 impl Memory {
     pub fn new(layout: Layout, device: Option<&Arc<dyn Device>>, bytes: usize) -> Result<Self, String> {
-        let host =
-            || HostMemory::new(bytes).map_err(|error| format!("no memory for the I/O buffers: {bytes} bytes were asked for ({error})"));
+        let host = || HostMemory::new(bytes).map_err(|error| no_memory(bytes, &error));
         let vendor = |kind| {
             let device = device.ok_or_else(|| "no device to allocate memory from".to_owned())?;
             let refused = |error: DeviceError| {
@@ -53,9 +47,7 @@ impl Memory {
             Layout::Separate => (Block::Host(host()?), Some(vendor(Kind::Device)?)),
             Layout::Shared(kind) => (Block::Vendor(vendor(kind)?), None),
         };
-        let mut memory = Self { fio, device, bytes };
-        REGIONS.write().unwrap_or_else(PoisonError::into_inner).push(memory.region());
-        Ok(memory)
+        Ok(Self { fio, device, bytes })
     }
 
     /// Where fio's buffers start.
@@ -72,11 +64,9 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        let region = self.region();
-        REGIONS.write().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != region);
-    }
+/// The line for a job whose buffers the machine has no memory for.
+pub fn no_memory(bytes: usize, error: &std::io::Error) -> String {
+    format!("no memory for the I/O buffers: {bytes} bytes were asked for ({error}); lower iodepth or the block size")
 }
 
 /// Where a job's buffers lie, in addresses.
@@ -90,7 +80,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// How far into the block `buffer` lies; `None` where it is another job's.
+    /// How far into the block `buffer` lies; `None` where it is none of the job's.
     #[inline]
     pub fn offset_of(&self, buffer: Buffer) -> Option<usize> {
         let at = buffer.address().wrapping_sub(self.start);
@@ -103,31 +93,6 @@ impl Region {
     }
 }
 
-static REGIONS: RwLock<Vec<Region>> = RwLock::new(Vec::new());
-static HANDLES: RwLock<Option<HashMap<RawFd, Handle>>> = RwLock::new(None);
-
-/// The region of whichever job of this process owns `buffer`.
-#[cold]
-pub fn region_of(buffer: Buffer) -> Option<Region> {
-    REGIONS.read().unwrap_or_else(PoisonError::into_inner).iter().find(|region| region.offset_of(buffer).is_some()).copied()
-}
-
-/// The vendor's handle of a file that some job of this process has open.
-#[cold]
-pub fn handle_of(fd: RawFd) -> Option<Handle> {
-    HANDLES.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(&fd).copied()
-}
-
-/// Makes the handle of an open file known, or forgets it.
-pub fn set_handle(fd: RawFd, handle: Option<Handle>) {
-    let mut handles = HANDLES.write().unwrap_or_else(PoisonError::into_inner);
-    let handles = handles.get_or_insert_default();
-    match handle {
-        Some(handle) => handles.insert(fd, handle),
-        None => handles.remove(&fd),
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,10 +103,7 @@ mod tests {
         let region = memory.region();
         let inside = Buffer::at(region.start + 4096, 4096);
         assert_eq!(region.offset_of(inside), Some(4096));
-        assert_eq!(region_of(inside), Some(region));
         assert_eq!(region.offset_of(Buffer::at(region.start + 4096, 4097)), None);
         assert_eq!(region.offset_of(Buffer::at(region.start - 1, 1)), None);
-        drop(memory);
-        assert_eq!(region_of(inside), None);
     }
 }

@@ -26,9 +26,6 @@ pub struct Job {
     driver: Box<dyn Driver>,
     memory: Option<Memory>,
     layout: memory::Layout,
-    /// Threads of io_submit_mode=offload do this job's I/O, or this is one of them: who opens a file or closes it may be another than who
-    /// uses it.
-    is_offloaded: bool,
     region: Region,
     staging: Option<Staging>,
     /// What sizes and offsets are to be a multiple of.
@@ -82,14 +79,14 @@ impl fio::Engine for Job {
 
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal> {
         faults::strike("iomem_alloc");
-        let wanted = if faults::allocation_fails() { usize::MAX } else { bytes };
         let refuse = |line| Refusal { errno: libc::ENOMEM, line };
-        let mut memory = Memory::new(self.layout, self.driver.device(), wanted).map_err(refuse)?;
+        if faults::allocation_fails() {
+            return Err(refuse(memory::no_memory(bytes, &std::io::ErrorKind::OutOfMemory.into())));
+        }
+        let mut memory = Memory::new(self.layout, self.driver.device(), bytes).map_err(refuse)?;
         self.region = memory.region();
         self.driver.attach(self.region.base, bytes).map_err(refuse)?;
-        if !self.is_offloaded {
-            self.transport.attach(self.region.whole()).map_err(refuse)?.iter().for_each(|line| fio::line(line));
-        }
+        self.transport.attach(self.region.whole()).map_err(refuse)?.iter().for_each(|line| fio::line(line));
         Ok(self.memory.insert(memory).start())
     }
 
@@ -118,17 +115,13 @@ impl fio::Engine for Job {
         if self.files.len() <= index {
             self.files.resize(index + 1, OpenFile::default());
         }
-        memory::set_handle(file.fd(), Some(handle));
-        if !self.is_offloaded {
-            self.transport.file_opened(file.fd()).iter().for_each(|line| fio::line(line));
-        }
+        self.transport.file_opened(file.fd()).iter().for_each(|line| fio::line(line));
         self.files[index] = OpenFile { fd: Some(file.fd()), handle, name };
         Ok(())
     }
 
     fn closing(&mut self, file: &File) {
         if let Some(fd) = self.files.get_mut(file.index()).and_then(|open| open.fd.take()) {
-            memory::set_handle(fd, None);
             self.transport.file_closed(fd);
             self.driver.close_file(self.files[file.index()].handle);
         }
@@ -149,7 +142,7 @@ impl fio::Engine for Job {
             Direction::Sync => return Queued::Done(unit.sync()),
         };
         let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
-        let Some(at) = self.offset_of(buffer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
+        let Some(at) = self.region.offset_of(buffer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
         if self.staging.is_some() && !self.stage(unit, transfer, at, buffer) {
             return Queued::Done(Outcome::failed(libc::EIO));
         }
@@ -157,7 +150,7 @@ impl fio::Engine for Job {
             self.check_alignment(offset, buffer.len(), at);
         }
         let tag = InFlight { unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
-        let (fd, handle, base) = (file.fd(), self.handle(&file), self.region.base);
+        let (fd, handle, base) = (file.fd(), self.files.get(file.index()).map_or(Handle::default(), |open| open.handle), self.region.base);
         match self.transport.submit(&Operation { tag, transfer, fd, handle, offset, buffer, base, at }) {
             Submitted::Done(moved) => {
                 let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, moved);
@@ -213,24 +206,6 @@ impl fio::Engine for Job {
 }
 
 impl Job {
-    /// Where in the block `buffer` lies. A thread of io_submit_mode=offload finds its parent's block at its first unit.
-    #[inline]
-    fn offset_of(&mut self, buffer: Buffer) -> Option<usize> {
-        if let Some(at) = self.region.offset_of(buffer) {
-            return Some(at);
-        }
-        self.region = memory::region_of(buffer)?;
-        self.region.offset_of(buffer)
-    }
-
-    #[inline]
-    fn handle(&self, file: &File) -> Handle {
-        match self.files.get(file.index()) {
-            Some(open) if open.fd == Some(file.fd()) => open.handle,
-            _ => memory::handle_of(file.fd()).unwrap_or_default(),
-        }
-    }
-
     #[inline(never)]
     fn check_alignment(&mut self, offset: u64, length: usize, at: usize) {
         let Some(unit) = self.alignment else { return };
@@ -313,8 +288,7 @@ impl Drop for Job {
         faults::strike("cleanup");
         self.transport.cancel();
         for file in self.files.drain(..) {
-            if let Some(fd) = file.fd {
-                memory::set_handle(fd, None);
+            if file.fd.is_some() {
                 self.driver.close_file(file.handle);
             }
         }

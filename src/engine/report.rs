@@ -58,7 +58,6 @@ impl Counters {
 
     #[inline]
     pub fn add(&mut self, index: usize, transfer: Transfer, wanted: usize, moved: Moved) {
-        // An offload worker moves bytes of files that its parent has opened; they have no name here.
         let Some(file) = self.files.get_mut(index) else { return };
         let count = match transfer {
             Transfer::Read => &mut file.read,

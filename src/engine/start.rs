@@ -1,6 +1,6 @@
 //! How a job comes up: its options checked, its backend chosen and opened, and what the user is told.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
     check_fio_options(job)?;
     let options = Options::parse(&job.options)?;
     let choice = backend::choose(&options, job.loaded_as)?;
-    let depth = depth(job);
+    let depth = job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1);
     let Opened { driver, transport, notes } = backend::open(&choice, &options, job.subjob, depth, job.fio.int("direct") == Some(1))?;
     let layout = layout(&options, driver.device().is_some());
     let mut lines = notes;
@@ -53,7 +53,6 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         driver,
         memory: None,
         layout,
-        is_offloaded: is_offloaded(job),
         region: Region::default(),
         staging,
         alignment,
@@ -78,27 +77,19 @@ fn layout(options: &Options, has_device: bool) -> Layout {
 /// fio's own options that this engine cannot serve, with the line that says so. fio says less, or nothing, or crashes (up to 3.33).
 fn check_fio_options(job: &fio::Job) -> Result<(), String> {
     const ZONE_MODE_ZBD: i32 = 3;
+    const IO_MODE_OFFLOAD: i32 = 1;
     if job.fio.is_set("mem") {
         return Err("mem= and iomem= conflict with this engine, which allocates the I/O buffers itself: leave them out".to_owned());
+    }
+    if job.fio.int("io_submit_mode") == Some(IO_MODE_OFFLOAD) {
+        return Err("io_submit_mode=offload is not supported: fio's submission threads hang or fail with external engines; \
+                    for more submitters use gpu_mode=pool with gpu_threads=N, or numjobs=N"
+            .to_owned());
     }
     if job.fio.int("zonemode") == Some(ZONE_MODE_ZBD) {
         return Err(fio::ZONED.to_owned());
     }
     Ok(())
-}
-
-/// How many operations this job's transport may get at a time. With io_submit_mode=offload fio makes the depth with threads of its own,
-/// each of which starts the engine anew.
-fn depth(job: &fio::Job) -> u32 {
-    match is_offloaded(job) {
-        true => 1,
-        false => job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1),
-    }
-}
-
-fn is_offloaded(job: &fio::Job) -> bool {
-    const IO_MODE_OFFLOAD: i32 = 1;
-    job.fio.int("io_submit_mode") == Some(IO_MODE_OFFLOAD)
 }
 
 /// Says once a job group what the engine chose where the job left it open, and what is not as the user may think; and for each job, which
@@ -107,20 +98,5 @@ fn announce(job: &fio::Job, choice: &Choice, notes: Vec<String>, device: Option<
     let chosen = choice.reason.as_ref().map(|reason| format!("gpu_backend=auto is {}: {reason}", choice.backend.word()));
     let group = chosen.into_iter().chain(notes).filter(|_| job.subjob == 0);
     let own = device.map(|device| format!("job {} uses {}", job.subjob, device.place()));
-    for line in group.chain(own) {
-        if !is_offloaded(job) || is_news(&line) {
-            fio::line(&line);
-        }
-    }
-}
-
-/// Whether a line is said for the first time in this process: the threads of io_submit_mode=offload all start as if they were the job.
-fn is_news(line: &str) -> bool {
-    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    let news = !said.iter().any(|other| other == line);
-    if news {
-        said.push(line.to_owned());
-    }
-    news
+    group.chain(own).for_each(|line| fio::line(&line));
 }

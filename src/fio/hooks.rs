@@ -9,21 +9,25 @@ use super::ops::Entry;
 use super::options::OptionSpec;
 use super::symbols::{self, Symbols};
 use super::thread::{self, Job};
-use super::unit::{File, IoUnit, Outcome, UnitId};
+use super::unit::{self, File, IoUnit, Outcome, UnitId};
 use super::{guard, log};
 
 const COMPLETED: c_int = 0;
 const QUEUED: c_int = 1;
 const BUSY: c_int = 2;
 
-/// `FIO_SYNCFS` of 3.42 and later; no earlier fio has a flag at this bit.
-const FLAG_SYNCFS: c_int = 1 << 22;
+/// `FIO_MEMALIGN`: changes nothing that matters here, but makes the engine's flags something to recognise in a job's (see post_init).
+const FLAG_MEMALIGN: usize = 1 << 9;
 /// `FIO_ASYNCIO_SYNC_TRIM`: a trim completes in queue(), so its issue time is taken before the call.
-const FLAG_SYNC_TRIM: c_int = 1 << 14;
+const FLAG_SYNC_TRIM: usize = 1 << 14;
+/// Up to 3.29 fio shifts an engine's flags by 17 as an int, and from bit 14 on they spill over.
+const SHIFT_THAT_SPILLS: usize = 17;
 
 /// The engine's flags. Whether queue() completes what it is given depends on the job, not on the engine: see post_init.
-pub(super) fn flags() -> c_int {
-    FLAG_SYNC_TRIM | FLAG_SYNCFS
+pub(super) fn flags(fio: &Symbols) -> c_int {
+    let known = layout::constants(fio);
+    let trim = if known.is_some_and(|k| k.td_eng_flag_shift != SHIFT_THAT_SPILLS) { FLAG_SYNC_TRIM } else { 0 };
+    (FLAG_MEMALIGN | trim | known.and_then(|k| k.fio_syncfs).unwrap_or(0)) as c_int
 }
 
 /// Why a job cannot run.
@@ -93,6 +97,10 @@ struct Cell<E> {
     engine: E,
     /// What the last getevents() found, for event() to fetch one by one.
     done: Vec<Done>,
+    /// Taken by queue() and not started by commit() yet.
+    queued: Vec<UnitId>,
+    /// queue() does the I/O itself.
+    is_synchronous: bool,
     /// iomem_alloc() was called and gave none.
     without_memory: bool,
 }
@@ -137,7 +145,8 @@ unsafe fn start<E: Engine>(td: *mut c_void) -> Result<(), Refusal> {
     if let Some(note) = note.filter(|_| job.subjob == 0) {
         log::line(&note);
     }
-    let cell = Box::new(Cell { engine: E::start(&job)?, done: Vec::new(), without_memory: false });
+    let cell =
+        Box::new(Cell { engine: E::start(&job)?, done: Vec::new(), queued: Vec::new(), is_synchronous: false, without_memory: false });
     // SAFETY: the field is inside the job and the engine's to write.
     unsafe { td.byte_add(at.io_ops_data).cast::<*mut Cell<E>>().write(Box::into_raw(cell)) };
     Ok(())
@@ -190,6 +199,7 @@ pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
         match cell.engine.ready() {
             Ok(false) => 0,
             Ok(true) => {
+                cell.is_synchronous = true;
                 // SAFETY: the job's layout was confirmed; `flags` is at 28 in every version's ops table.
                 unsafe {
                     let ops = td.byte_add(at.io_ops).cast::<*const c_void>().read();
@@ -247,7 +257,12 @@ pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_v
             }
             COMPLETED
         }
-        Queued::InFlight => QUEUED,
+        Queued::InFlight => {
+            if !cell.is_synchronous {
+                cell.queued.push(unit.id()); // as many as iodepth at most: it grows only while the first ones come
+            }
+            QUEUED
+        }
         Queued::Busy => BUSY,
     }
 }
@@ -264,10 +279,22 @@ unsafe fn open<'a, E>(td: *mut c_void, io_u: *mut c_void) -> Option<(&'a mut Cel
 }
 
 pub(super) unsafe extern "C" fn commit<E: Engine>(td: *mut c_void) -> c_int {
-    let committed = guard::catch("commit", || {
-        // SAFETY: fio passes the job, in its own thread.
-        unsafe { cell::<E>(td) }.map_or(Ok(()), |cell| cell.engine.commit())
-    });
+    // SAFETY: fio passes the job, in its own thread.
+    let (Some(cell), Some(fio)) = (unsafe { cell::<E>(td) }, symbols::fio()) else { return -libc::EIO };
+    let count = c_uint::try_from(cell.queued.len()).unwrap_or(c_uint::MAX);
+    if count > 0 {
+        // Stamped before they start, so that no operation ends before it was issued.
+        let now = unit::now(fio);
+        for unit in cell.queued.drain(..) {
+            // SAFETY: the units are the engine's since queue() answered QUEUED.
+            unsafe { unit::issue(td, unit, now, fio) };
+        }
+    }
+    let committed = guard::catch("commit", || cell.engine.commit());
+    if count > 0 {
+        // SAFETY: the job is live; only statistics are touched.
+        unsafe { (fio.io_u_mark_submit)(td, count) };
+    }
     match committed {
         Some(Ok(())) => 0,
         Some(Err(errno)) => -errno,

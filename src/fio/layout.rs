@@ -5,14 +5,14 @@ use std::sync::OnceLock;
 
 use super::ops::Entry;
 use super::symbols::Symbols;
-use super::{job_options, options, peek};
+use super::{options, peek};
 
 /// The measured layouts, one a fio version, made by `cargo xtask layouts` and turned into Rust by build.rs.
 pub(super) mod tables {
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 }
 
-use tables::{IoU, TABLES, Table, ThreadData};
+use tables::{Const, IoU, TABLES, Table, ThreadData};
 
 /// No `struct thread_data` was larger up to 2026 (281,136 bytes in 3.25).
 const THREAD_DATA_MOST: usize = 512 * 1024;
@@ -39,14 +39,14 @@ pub(super) fn unit() -> Option<&'static IoU> {
 /// the version was not a known one; the error is the line that the user gets.
 pub(super) fn confirm_thread(td: usize, fio: &Symbols, entries: &[Entry]) -> Result<(&'static ThreadData, Option<String>), String> {
     if let Some(known) = THREAD.get() {
-        // A later job of this process, or an offload worker (which has no run state yet): only its own pointers are looked at.
+        // A later job of this process: only its own pointers are looked at.
         return match loaded_as(td + known.io_ops, entries) {
             Some(_) if has_options_at(td + known.eo) => Ok((known, None)),
             _ => Err(refusal(fio, "a job's struct does not look like the first job's")),
         };
     }
     let snapshot = Snapshot::take(td, entries).ok_or_else(|| refusal(fio, "its job struct does not name this engine"))?;
-    let (found, note) = match candidates(fio).find(|t| snapshot.agrees(&t.td) && options_agree(t, fio)) {
+    let (found, note) = match candidates(fio).find(|t| snapshot.agrees(&t.td)) {
         Some(table) => (table.td, None),
         None => {
             let found = snapshot.search().ok_or_else(|| refusal(fio, "no known layout agrees with it"))?;
@@ -65,6 +65,16 @@ pub(super) fn confirm_unit(address: usize, fio: &Symbols) -> Result<(), String> 
     let found = candidates(fio).chain(TABLES.iter().rev()).map(|t| t.io_u).find(is_head);
     let found = found.ok_or_else(|| refusal(fio, "its I/O unit struct matches no known layout"))?;
     if *UNIT.get_or_init(|| found) == found { Ok(()) } else { Err(refusal(fio, "its I/O units do not all look alike")) }
+}
+
+/// The constants of the running fio, as far as its version is known; else those of the newest.
+pub(super) fn constants(fio: &Symbols) -> Option<Const> {
+    table_of(fio.version()).or(TABLES.last()).map(|table| table.consts)
+}
+
+/// The table of the fio version that this process names.
+pub(super) fn of_version(fio: &Symbols) -> Option<&'static Table> {
+    table_of(fio.version())
 }
 
 /// Which of `entries` the word at `io_ops` points to.
@@ -99,23 +109,6 @@ fn refusal(fio: &Symbols, why: &str) -> String {
         super::ops::interface().map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
         std::env::consts::ARCH,
     )
-}
-
-/// Whether the running fio describes its own options (offset by name) as `table` does.
-fn options_agree(table: &Table, fio: &Symbols) -> bool {
-    let own = job_options::Directory::of(fio);
-    let expected = [
-        ("rw", table.opts.td_ddir),
-        ("iodepth", table.opts.iodepth),
-        ("direct", table.opts.odirect),
-        ("mem", table.opts.mem_type),
-        ("verify", table.opts.verify),
-        ("refill_buffers", table.opts.refill_buffers),
-        ("scramble_buffers", table.opts.scramble_buffers),
-        ("numjobs", table.opts.numjobs),
-        ("thread", table.opts.use_thread),
-    ];
-    expected.iter().all(|&(name, offset)| own.offset(name) == Some(offset))
 }
 
 fn has_options_at(eo: usize) -> bool {

@@ -8,7 +8,10 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use super::hooks::{self, Engine};
-use super::layout::tables::{IoengineOps, TABLES};
+use super::layout::{
+    self,
+    tables::{IoengineOps, TABLES},
+};
 use super::symbols::Symbols;
 use super::{log, options, peek, symbols};
 
@@ -61,40 +64,53 @@ pub(super) fn interface() -> Option<usize> {
     INTERFACE.get().copied()
 }
 
-/// Fills the tables of all `entries` for the running fio, once. Does nothing in a process that is not fio, and nothing yet where fio's
-/// engines are not registered yet (a library preloaded into fio starts before them): call it again when fio asks for the engine.
+/// Fills the tables of all `entries` for the running fio. Does nothing in a process that is not fio.
+///
+/// A library that is preloaded into fio starts before fio's own engines are there to ask: it goes by fio's version then, and asks again
+/// when fio asks for the engine.
 pub fn fill<E: Engine>(entries: &'static [Entry]) {
+    static OPTIONS: OnceLock<usize> = OnceLock::new();
     static FILLED: OnceLock<()> = OnceLock::new();
     if FILLED.get().is_some() {
         return;
     }
     let Some(fio) = symbols::fio() else { return };
-    let Some(probe) = probe(fio) else { return };
-    let _ = INTERFACE.set(probe.version as usize);
-    FILLED.get_or_init(|| {
-        let Some(layout) = probe.layout else {
-            log::line(&format!(
-                "{} (ioengine interface {}) is not known to this library, and none of the known interfaces ({} to {}) fits it; \
-                 update libgpuio, or build it with FIO_SRC=/path/to/that/fio and --features fio-src",
-                fio.version(),
-                probe.version,
-                TABLES.first().map_or(0, |t| t.consts.fio_ioops_version),
-                TABLES.last().map_or(0, |t| t.consts.fio_ioops_version),
-            ));
-            return;
-        };
-        let options = options::build::<E>();
-        for entry in entries {
-            write_table::<E>(entry, &layout, probe.version, fio, options);
+    let probed = probe(fio);
+    let found = match &probed {
+        Some(Probe { version, layout: Some(layout) }) => Some((*version, *layout)),
+        Some(Probe { version, layout: None }) => {
+            log::line(&unknown(fio, *version));
+            None
         }
-    });
+        None => layout::of_version(fio).map(|table| (table.consts.fio_ioops_version as c_int, table.ops)),
+    };
+    if let Some((version, layout)) = found {
+        let options = *OPTIONS.get_or_init(|| options::build::<E>() as usize);
+        for entry in entries {
+            write_table::<E>(entry, &layout, version, fio, options as *mut c_void);
+        }
+    }
+    if let Some(probe) = probed {
+        let _ = INTERFACE.set(probe.version as usize);
+        let _ = FILLED.set(());
+    }
+}
+
+fn unknown(fio: &Symbols, version: c_int) -> String {
+    format!(
+        "{} (engine interface {version}) is not known to this library, and none of the known interfaces ({} to {}) fits it; update libgpuio, \
+         or build it with FIO_SRC=/path/to/that/fio and --features fio-src",
+        fio.version(),
+        TABLES.first().map_or(0, |t| t.consts.fio_ioops_version),
+        TABLES.last().map_or(0, |t| t.consts.fio_ioops_version),
+    )
 }
 
 fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: &Symbols, options: *mut c_void) {
     let table = entry.table;
     table.set(at.name, entry.name.as_ptr());
     table.set(at.version, version);
-    table.set(at.flags, hooks::flags());
+    table.set(at.flags, hooks::flags(fio));
     table.set(at.init, hooks::init::<E> as *const c_void);
     table.set(at.post_init, hooks::post_init::<E> as *const c_void);
     table.set(at.queue, hooks::queue::<E> as *const c_void);

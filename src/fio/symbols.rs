@@ -10,6 +10,7 @@ type Log = unsafe extern "C" fn(*const c_char, ...) -> isize;
 type EngineList = unsafe extern "C" fn(*mut c_void);
 type FileHook = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 type UnitHook = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+type EngineUnit = unsafe extern "C" fn(*mut c_void, *mut c_void);
 type Count = unsafe extern "C" fn(*mut c_void, c_uint);
 type Clock = unsafe extern "C" fn(*mut libc::timespec, *mut c_void);
 type IsSet = unsafe extern "C" fn(*const c_void, c_uint) -> c_int;
@@ -26,6 +27,8 @@ pub(super) struct Symbols {
     pub do_io_u_sync: UnitHook,
     /// BLKDISCARD on a block device.
     pub do_io_u_trim: UnitHook,
+    /// Counts the submission latency of a unit whose issue time is set; its result is void.
+    pub io_u_queued: EngineUnit,
     pub io_u_mark_submit: Count,
     pub io_u_mark_complete: Count,
     /// The clock that fio stamps I/O units with.
@@ -71,6 +74,7 @@ fn look_up() -> Option<Symbols> {
             generic_get_file_size: std::mem::transmute::<*mut c_void, FileHook>(address(c"generic_get_file_size")?),
             do_io_u_sync: std::mem::transmute::<*mut c_void, UnitHook>(address(c"do_io_u_sync")?),
             do_io_u_trim: std::mem::transmute::<*mut c_void, UnitHook>(address(c"do_io_u_trim")?),
+            io_u_queued: std::mem::transmute::<*mut c_void, EngineUnit>(address(c"io_u_queued")?),
             io_u_mark_submit: std::mem::transmute::<*mut c_void, Count>(address(c"io_u_mark_submit")?),
             io_u_mark_complete: std::mem::transmute::<*mut c_void, Count>(address(c"io_u_mark_complete")?),
             fio_gettime: std::mem::transmute::<*mut c_void, Clock>(address(c"fio_gettime")?),

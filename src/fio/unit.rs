@@ -48,6 +48,32 @@ impl UnitId {
     }
 }
 
+/// Where a unit keeps when it was made and when it was issued, in every version.
+const START_TIME: usize = 0;
+const ISSUE_TIME: usize = 16;
+
+/// fio's own time, which its units are stamped with.
+#[inline]
+pub(super) fn now(fio: &Symbols) -> libc::timespec {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for one timespec; the second argument is unused.
+    unsafe { (fio.fio_gettime)(&mut time, std::ptr::null_mut()) };
+    time
+}
+
+/// Stamps a unit as issued at `time` and counts its submission latency, as fio's own asynchronous engines do.
+///
+/// # Safety
+/// `td` is a live job, and the unit is one of its own that fio has queued.
+#[inline]
+pub(super) unsafe fn issue(td: *mut c_void, unit: UnitId, time: libc::timespec, fio: &Symbols) {
+    // SAFETY: as promised by the caller; issue_time is inside every version's unit.
+    unsafe {
+        unit.as_ptr().byte_add(ISSUE_TIME).cast::<libc::timespec>().write(time);
+        (fio.io_u_queued)(td, unit.as_ptr());
+    }
+}
+
 /// An I/O unit during a hook.
 pub struct IoUnit<'hook> {
     td: *mut c_void,
@@ -58,9 +84,6 @@ pub struct IoUnit<'hook> {
 }
 
 impl IoUnit<'_> {
-    const START_TIME: usize = 0;
-    const ISSUE_TIME: usize = 16;
-
     /// # Safety
     /// `io_u` is the live unit that fio passed to a hook running now, for the job `td`, and `layout` was confirmed for it.
     #[inline]
@@ -119,27 +142,20 @@ impl IoUnit<'_> {
     /// Staging cannot be done in fio's prep hook, which would be outside by itself: fio writes verify headers into the buffer, and scrambles
     /// it, after prep and before queue, in every version.
     pub fn untimed<R>(&self, body: impl FnOnce() -> R) -> R {
-        let began = self.now();
+        let began = now(self.fio);
         let result = body();
-        let ended = self.now();
+        let ended = now(self.fio);
         let field = |offset: usize| {
             // SAFETY: start_time and issue_time are timespecs at 0 and 16 of a live unit, in every version.
             unsafe { &mut *self.at.as_ptr().byte_add(offset).cast::<libc::timespec>() }
         };
-        let moved = field(Self::START_TIME);
+        let moved = field(START_TIME);
         let nanoseconds = moved.tv_nsec + (ended.tv_nsec - began.tv_nsec);
         moved.tv_sec += (ended.tv_sec - began.tv_sec) + nanoseconds.div_euclid(1_000_000_000);
         moved.tv_nsec = nanoseconds.rem_euclid(1_000_000_000);
         // fio has just set it for a synchronous job, and sets it after queue() for another.
-        *field(Self::ISSUE_TIME) = ended;
+        *field(ISSUE_TIME) = ended;
         result
-    }
-
-    fn now(&self) -> libc::timespec {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: a place for one timespec; the second argument is unused.
-        unsafe { (self.fio.fio_gettime)(&mut time, std::ptr::null_mut()) };
-        time
     }
 
     /// Does what fio's own file engines do for a sync of any kind.
