@@ -7,26 +7,27 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Direct;
-use super::calls::{BatchHandle, Entry, Event};
 use super::codes::{self, Failure};
+use super::entries::{Entry, Event};
+use super::lanes::{Kind, Lanes};
 use super::process::Library;
 use super::slabs::Slabs;
 use crate::common::blocking::Blocking;
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Bell, Deadline, Manner};
 
-/// Entries that the vendor's library can really do at a time; more are accepted, and then fail.
-const MOST_ENTRIES: u32 = 128;
 /// How long one status call of [`Manner::Block`] may sleep, and where several batches have to be looked at in turn.
 const LONGEST: Duration = Duration::from_millis(100);
-const SLICE: Duration = Duration::from_millis(1);
+const SLICE: Duration = Duration::from_micros(250);
+/// A pause where the status call came back at once and empty-handed, as it does for operations in the vendor's threads.
+const NAP: Duration = Duration::from_micros(50);
 /// How long operations have to come back when the job ends.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The batches of one job.
 pub struct Batches<T> {
     direct: Direct,
-    batches: Vec<One>,
+    lanes: Lanes,
     /// Every operation that is out, by the name that its entry has.
     slots: Vec<Option<Slot<T>>>,
     free: Vec<usize>,
@@ -35,20 +36,15 @@ pub struct Batches<T> {
     slabs: Option<Slabs>,
     events: Vec<Event>,
     /// Ended, and not handed back yet.
-    ended: Vec<(T, Moved)>,
+    ended: VecDeque<(T, Moved)>,
     in_flight: usize,
     manner: Manner,
     /// Never rung: the vendor has no way to wake a sleeper but its own status call.
     bell: Bell,
-}
-
-/// One batch of the vendor's.
-struct One {
-    handle: BatchHandle,
-    entries: usize,
-    /// For the next submission.
-    collected: Vec<Entry>,
-    submitted: usize,
+    /// The first failure of a batch, for the user.
+    trouble: Option<String>,
+    /// Once ended: whether the vendor has no operation any more.
+    quiet: Option<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -56,41 +52,35 @@ struct Slot<T> {
     operation: Operation<T>,
     /// Bytes that earlier, short calls have moved.
     done: usize,
-    /// Where it is: a batch, and the class of its bounce buffer.
-    place: Option<(usize, usize)>,
+    place: Option<Place>,
+}
+
+/// Where an operation is: in a batch, with a bounce buffer of a class.
+#[derive(Clone, Copy)]
+struct Place {
+    lane: usize,
+    class: Option<usize>,
 }
 
 impl<T: Copy> Batches<T> {
     /// Batches for `depth` operations. `slabs` bounds them in compat mode.
     pub fn new(direct: Direct, depth: usize, slabs: Option<Slabs>, manner: Manner) -> Result<Self, String> {
-        let calls = &direct.library.calls;
-        let mut entries =
-            calls.batch_limit().unwrap_or(MOST_ENTRIES).min(MOST_ENTRIES).min(u32::try_from(depth).unwrap_or(u32::MAX)).max(1);
-        let mut batches: Vec<One> = Vec::new();
-        while batches.len() * (entries as usize) < depth {
-            match calls.set_up_batch(entries) {
-                Ok(handle) => batches.push(One::new(handle, entries as usize)),
-                // The limit is lower than the library says: find it.
-                Err(_) if batches.is_empty() && entries > 1 => entries /= 2,
-                Err(failure) => {
-                    batches.iter().for_each(|one| calls.destroy_batch(one.handle));
-                    let why = Library::explain(failure);
-                    return Err(format!("cuFileBatchIOSetUp of {entries} entries: {why}; use gpu_mode=pool, or a lower iodepth"));
-                }
-            }
-        }
+        let lanes = Lanes::new(direct.library, depth)
+            .map_err(|failure| format!("cuFileBatchIOSetUp: {}; use gpu_mode=pool, or a lower iodepth", Library::explain(failure)))?;
         Ok(Self {
+            events: vec![Event::EMPTY; lanes.entries()],
             direct,
-            batches,
+            lanes,
             slots: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().collect(),
             backlog: VecDeque::with_capacity(depth),
             slabs,
-            events: vec![Event::EMPTY; entries as usize],
-            ended: Vec::with_capacity(depth),
+            ended: VecDeque::with_capacity(depth),
             in_flight: 0,
             manner,
             bell: Bell::default(),
+            trouble: None,
+            quiet: None,
         })
     }
 
@@ -98,107 +88,125 @@ impl<T: Copy> Batches<T> {
     fn pump(&mut self) {
         while let Some(&name) = self.backlog.front() {
             let Some(slot) = &mut self.slots[name] else { break };
-            let Some(index) = self.batches.iter().position(|one| one.submitted + one.collected.len() < one.entries) else { break };
+            let entry = Entry::new(&slot.operation, slot.done, name);
+            let Some(lane) = self.lanes.room(Kind::of(&entry)) else { break };
             let class = match &mut self.slabs {
                 Some(slabs) => match slabs.take(slot.operation.buffer.len() - slot.done) {
-                    Some(class) => class,
                     None => break,
+                    class => class,
                 },
-                None => 0,
+                None => None,
             };
-            slot.place = Some((index, class));
-            self.batches[index].collected.push(Entry::new(&slot.operation, slot.done, name));
+            slot.place = Some(Place { lane, class });
+            self.lanes.lane(lane).collected.push(entry);
             self.backlog.pop_front();
         }
-        for index in 0..self.batches.len() {
-            if !self.batches[index].collected.is_empty() {
+        for index in 0..self.lanes.len() {
+            if !self.lanes.lane(index).collected.is_empty() {
                 self.submit_collected(index);
             }
         }
     }
 
     fn submit_collected(&mut self, index: usize) {
-        let one = &mut self.batches[index];
-        match self.direct.library.calls.submit_batch(one.handle, &mut one.collected) {
+        let lane = self.lanes.lane(index);
+        match self.direct.library.calls.submit_batch(lane.handle, &mut lane.collected) {
             Ok(()) => {
-                one.submitted += one.collected.len();
-                one.collected.clear();
+                lane.submitted += lane.collected.len();
+                lane.collected.clear();
             }
             // Room comes with the next event.
-            Err(Failure::Own(codes::BATCH_FULL)) if one.submitted > 0 => {}
-            Err(_) if one.submitted == 0 => self.rebuild(index),
-            // What is in flight is left alone; the rest is done by blocking calls.
-            Err(_) => {
-                while let Some(entry) = self.batches[index].collected.pop() {
-                    self.do_again(entry.name());
-                }
-            }
+            Err(Failure::Own(codes::BATCH_FULL)) if lane.submitted > 0 => {}
+            Err(failure) => self.not_submitted(index, failure),
+        }
+    }
+
+    /// What is in flight is left alone; the rest is done by blocking calls.
+    #[cold]
+    fn not_submitted(&mut self, index: usize, failure: Failure) {
+        self.note("cuFileBatchIOSubmit", failure);
+        if self.lanes.lane(index).submitted == 0 {
+            return self.rebuild(index);
+        }
+        while let Some(entry) = self.lanes.lane(index).collected.pop() {
+            self.do_again(entry.name());
         }
     }
 
     /// Does one operation by blocking calls in place of its batch.
-    #[cold]
     fn do_again(&mut self, name: usize) {
         if let Some(slot) = self.release(name) {
-            self.ended.push((slot.operation.tag, finish(&mut self.direct, slot)));
+            let moved = finish(&mut self.direct, &slot);
+            self.ended.push_back((slot.operation.tag, moved));
         }
     }
 
-    /// Does again, one by one, what a failed batch has lost, and makes the batch anew.
+    /// Makes a batch anew, and does again, one by one, what it has lost. Destroying it waits for what still runs.
     #[cold]
     fn rebuild(&mut self, index: usize) {
-        let calls = &self.direct.library.calls;
-        let one = &mut self.batches[index];
-        calls.destroy_batch(one.handle);
-        one.collected.clear();
-        one.submitted = 0;
-        // Where there is no new batch, what comes next is done by blocking calls as well.
-        one.handle = calls.set_up_batch(u32::try_from(one.entries).unwrap_or(1)).unwrap_or(BatchHandle::NONE);
+        self.lanes.rebuild(index);
         for name in 0..self.slots.len() {
-            if self.slots[name].as_ref().is_some_and(|slot| slot.place.is_some_and(|(batch, _)| batch == index)) {
+            if self.is_in(name, index) {
                 self.do_again(name);
             }
         }
     }
 
-    /// Takes an operation out of its slot, and gives back what it held.
-    fn release(&mut self, name: usize) -> Option<Slot<T>> {
-        let slot = self.slots.get_mut(name)?.take()?;
-        if let (Some(slabs), Some((_, class))) = (&mut self.slabs, slot.place) {
-            slabs.release(class);
+    fn is_in(&self, name: usize, lane: usize) -> bool {
+        let slot = self.slots.get(name).and_then(Option::as_ref);
+        slot.and_then(|slot| slot.place).is_some_and(|place| place.lane == lane)
+    }
+
+    #[cold]
+    fn note(&mut self, call: &str, failure: Failure) {
+        if self.trouble.is_none() {
+            let why = Library::explain(failure);
+            self.trouble = Some(format!("{call}: {why}; the operations of that batch are done one by one by blocking calls (said once)"));
         }
-        self.free.push(name);
-        Some(slot)
     }
 
     /// Looks at one batch and moves what has ended to the list. There is always room for all events: one that is not fetched may be lost.
     fn poll(&mut self, index: usize, min: usize, wait: Duration) {
-        let one = &mut self.batches[index];
-        let min = min.min(one.submitted);
-        let Ok(count) = self.direct.library.calls.batch_status(one.handle, min, wait, &mut self.events) else {
-            return self.rebuild(index);
-        };
-        for number in 0..count {
-            let event = self.events[number];
-            let Some(result) = event.result() else { continue };
-            let Some(mut slot) = self.release(event.name()) else { continue };
-            self.batches[index].submitted -= 1;
-            if let Ok(bytes @ 1..) = result {
-                slot.done += bytes;
-                if slot.done < slot.operation.buffer.len() {
-                    self.put_back(slot);
-                    continue;
+        let lane = self.lanes.lane(index);
+        let min = min.min(lane.submitted);
+        self.events[0] = Event::EMPTY;
+        match self.direct.library.calls.batch_status(lane.handle, min, wait, &mut self.events) {
+            Ok(count) => {
+                for number in 0..count {
+                    self.take(index, self.events[number]);
                 }
             }
-            let moved = match result {
-                Err(failure) if slot.done == 0 => failure.moved(),
-                _ => Moved::bytes(slot.done),
-            };
-            self.ended.push((slot.operation.tag, moved));
+            Err(failure) => {
+                // The entry that failed is told all the same, and ends as it failed.
+                let told = self.events[0];
+                if told.result().is_some_and(|result| result.is_err()) && self.is_in(told.name(), index) {
+                    self.take(index, told);
+                }
+                self.note("cuFileBatchIOGetStatus", failure);
+                self.rebuild(index);
+            }
         }
     }
 
-    /// The rest of a short operation goes before everything that waits.
+    /// Takes one event: its operation has ended, or its rest goes before everything that waits.
+    #[inline]
+    fn take(&mut self, index: usize, event: Event) {
+        let Some(result) = event.result() else { return };
+        let Some(mut slot) = self.release(event.name()) else { return };
+        self.lanes.lane(index).submitted -= 1;
+        if let Ok(bytes @ 1..) = result {
+            slot.done += bytes;
+            if slot.done < slot.operation.buffer.len() {
+                return self.put_back(slot);
+            }
+        }
+        let moved = match result {
+            Err(failure) if slot.done == 0 => failure.moved(),
+            _ => Moved::bytes(slot.done),
+        };
+        self.ended.push_back((slot.operation.tag, moved));
+    }
+
     fn put_back(&mut self, slot: Slot<T>) {
         if let Some(name) = self.free.pop() {
             self.slots[name] = Some(Slot { place: None, ..slot });
@@ -206,7 +214,35 @@ impl<T: Copy> Batches<T> {
         }
     }
 
-    fn hand_over_ended(&mut self, room: usize, done: &mut dyn FnMut(T, Moved)) -> usize {
+    /// Looks at every batch that has something in flight; where that is not enough and the manner is to sleep, sleeps a while.
+    fn look(&mut self, min: usize, deadline: &Deadline) {
+        for index in 0..self.lanes.len() {
+            if self.lanes.lane(index).submitted > 0 {
+                self.poll(index, 0, Duration::ZERO);
+            }
+        }
+        let missing = min.saturating_sub(self.ended.len());
+        if self.manner == Manner::Block && missing > 0 {
+            self.sleep(missing, deadline);
+        }
+    }
+
+    #[cold]
+    fn sleep(&mut self, missing: usize, deadline: &Deadline) {
+        let left = deadline.left().unwrap_or(LONGEST);
+        let before = self.ended.len();
+        if let Some(index) = self.lanes.fullest() {
+            match self.lanes.busy() == 1 && self.backlog.is_empty() {
+                true => self.poll(index, missing, left.min(LONGEST)),
+                false => self.poll(index, 1, left.min(SLICE)),
+            }
+        }
+        if self.ended.len() == before {
+            self.bell.sleep(self.bell.ticket(), Some(left.min(NAP)));
+        }
+    }
+
+    fn hand_over(&mut self, room: usize, done: &mut dyn FnMut(T, Moved)) -> usize {
         let count = self.ended.len().min(room);
         for (tag, moved) in self.ended.drain(..count) {
             done(tag, moved);
@@ -216,20 +252,13 @@ impl<T: Copy> Batches<T> {
     }
 }
 
-impl One {
-    fn new(handle: BatchHandle, entries: usize) -> Self {
-        Self { handle, entries, collected: Vec::with_capacity(entries), submitted: 0 }
-    }
-}
-
 /// Does the rest of an operation by blocking calls.
-fn finish<T: Copy>(direct: &mut Direct, slot: Slot<T>) -> Moved {
+fn finish<T: Copy>(direct: &mut Direct, slot: &Slot<T>) -> Moved {
     let Slot { operation, done, .. } = slot;
-    if done == 0 {
-        return direct.run(&operation);
+    match done {
+        0 => direct.run(operation),
+        done => Moved::bytes(done + direct.run(&operation.after(*done)).bytes),
     }
-    let rest = operation.after(done);
-    Moved::bytes(done + direct.run(&rest).bytes)
 }
 
 impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
@@ -264,15 +293,8 @@ impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
         let (mut found, mut turns) = (0, 0);
         loop {
             self.pump();
-            let busy = self.batches.iter().filter(|one| one.submitted > 0).count();
-            for index in 0..self.batches.len() {
-                let missing = min.saturating_sub(found + self.ended.len());
-                if self.batches[index].submitted > 0 {
-                    let (least, wait) = self.patience(missing, busy, &deadline);
-                    self.poll(index, least, wait);
-                }
-            }
-            found += self.hand_over_ended(max - found, done);
+            self.look(min - found, &deadline);
+            found += self.hand_over(max - found, done);
             if found >= min || deadline.is_past() {
                 self.pump();
                 return Ok(());
@@ -284,47 +306,69 @@ impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
     }
 
     fn complaint(&self) -> Option<String> {
-        self.slabs.as_ref()?.complaint()
+        self.trouble.clone().or_else(|| self.slabs.as_ref()?.complaint())
     }
 
     fn cancel(&mut self) -> bool {
-        let calls = &self.direct.library.calls;
-        self.backlog.clear();
-        let deadline = Deadline::after(Some(PATIENCE));
-        let mut is_quiet = true;
-        for one in &mut self.batches {
-            one.collected.clear();
-            // Nothing comes any more once a batch was cancelled, so what is in flight gets its time first.
-            while one.submitted > 0 && !deadline.is_past() {
-                match calls.batch_status(one.handle, 1, SLICE, &mut self.events) {
-                    Ok(count) => {
-                        let ended = self.events[..count].iter().filter(|event| event.result().is_some()).count();
-                        one.submitted = one.submitted.saturating_sub(ended);
-                    }
-                    Err(_) => break,
-                }
-            }
-            if one.submitted > 0 {
-                is_quiet = false;
-                let _ = calls.cancel_batch(one.handle);
-            }
-            calls.destroy_batch(one.handle);
-        }
-        self.batches.clear();
-        self.in_flight = 0;
-        is_quiet
+        self.end()
     }
 }
 
 impl<T> Batches<T> {
-    /// How many events one status call is to wait for, and how long.
-    fn patience(&self, missing: usize, busy: usize, deadline: &Deadline) -> (usize, Duration) {
-        let left = deadline.left().unwrap_or(LONGEST);
-        match self.manner {
-            _ if missing == 0 => (0, Duration::ZERO),
-            Manner::Block if busy == 1 && self.backlog.is_empty() => (missing, left.min(LONGEST)),
-            Manner::Block => (1, left.min(SLICE)),
-            Manner::Spin | Manner::Yield => (0, Duration::ZERO),
+    /// Takes an operation out of its slot, and gives back what it held.
+    #[inline]
+    fn release(&mut self, name: usize) -> Option<Slot<T>> {
+        let slot = self.slots.get_mut(name)?.take()?;
+        if let (Some(slabs), Some(Place { class: Some(class), .. })) = (&self.slabs, slot.place) {
+            slabs.release(class);
         }
+        self.free.push(name);
+        Some(slot)
+    }
+
+    /// Nothing is submitted any more; what is in flight gets a while to come back, since after cuFileBatchIOCancel nothing would. Says
+    /// whether it has.
+    fn end(&mut self) -> bool {
+        if let Some(quiet) = self.quiet {
+            return quiet;
+        }
+        self.backlog.clear();
+        let deadline = Deadline::after(Some(PATIENCE));
+        while self.lanes.busy() > 0 && !deadline.is_past() {
+            for index in 0..self.lanes.len() {
+                self.drain(index);
+            }
+            self.bell.sleep(self.bell.ticket(), Some(NAP));
+        }
+        let quiet = self.lanes.busy() == 0;
+        self.lanes.end();
+        if quiet {
+            // What is left was never submitted.
+            (0..self.slots.len()).for_each(|name| drop(self.release(name)));
+        }
+        self.free.clear();
+        self.in_flight = 0;
+        *self.quiet.insert(quiet)
+    }
+
+    fn drain(&mut self, index: usize) {
+        let lane = self.lanes.lane(index);
+        lane.collected.clear();
+        if lane.submitted == 0 {
+            return;
+        }
+        match self.direct.library.calls.batch_status(lane.handle, 0, Duration::ZERO, &mut self.events) {
+            Ok(count) => {
+                let ended = self.events[..count].iter().filter(|event| event.result().is_some()).count();
+                lane.submitted = lane.submitted.saturating_sub(ended);
+            }
+            Err(_) => lane.submitted = 0, // it has lost them
+        }
+    }
+}
+
+impl<T> Drop for Batches<T> {
+    fn drop(&mut self) {
+        self.end();
     }
 }

@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use super::codes::{self, Failure};
+use super::entries::{Entry, Event};
 use crate::common::transport::{Operation, Transfer};
 
 use crate::common::library::call_table;
@@ -41,86 +42,13 @@ const OPAQUE_FD: c_int = 1;
 type File = *mut c_void;
 type Batch = *mut c_void;
 
-/// `CUfileIOParams_t`: one operation of a batch.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Entry {
-    mode: c_int,
-    base: *mut c_void,
-    file_offset: i64,
-    buffer_offset: i64,
-    size: usize,
-    file: File,
-    opcode: c_int,
-    /// What the caller calls the operation.
-    cookie: *mut c_void,
-}
-
-// SAFETY: the pointers are names for the vendor's library, which takes entries from any thread.
-unsafe impl Send for Entry {}
-
-impl Entry {
-    /// What is left of an operation after `done` bytes. `name` comes back with its event.
-    pub fn new<T>(operation: &Operation<T>, done: usize, name: usize) -> Self {
-        const CUFILE_BATCH: c_int = 1;
-        Self {
-            mode: CUFILE_BATCH,
-            base: operation.base as *mut c_void,
-            file_offset: operation.offset as i64 + done as i64,
-            buffer_offset: (operation.at + done) as i64,
-            size: operation.buffer.len() - done,
-            file: operation.handle.0 as File,
-            opcode: c_int::from(operation.transfer == Transfer::Write),
-            cookie: name as *mut c_void,
-        }
-    }
-
-    /// The name that it was given.
-    pub fn name(&self) -> usize {
-        self.cookie as usize
-    }
-}
-
-/// `CUfileIOEvents_t`: how one operation of a batch ended.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Event {
-    cookie: *mut c_void,
-    status: c_int,
-    /// Bytes, or a negative code.
-    returned: isize,
-}
-
-// SAFETY: as for Entry.
-unsafe impl Send for Event {}
-
-impl Event {
-    pub const EMPTY: Self = Self { cookie: std::ptr::null_mut(), status: 0, returned: 0 };
-
-    /// The name that the entry was given.
-    pub fn name(&self) -> usize {
-        self.cookie as usize
-    }
-
-    /// The bytes it moved, or why it failed; `None` where the event is about an operation that still goes on.
-    pub fn result(&self) -> Option<Result<usize, Failure>> {
-        const WAITING: c_int = 1;
-        const PENDING: c_int = 2;
-        const COMPLETE: c_int = 16;
-        match (self.status, self.returned) {
-            (WAITING | PENDING, _) => None,
-            (COMPLETE, 0..) => Some(Ok(self.returned as usize)),
-            // Status and return value contradict each other, or no errno is given: an I/O error is all that is known.
-            (_, 0..) => Some(Err(Failure::Errno(libc::EIO))),
-            (_, code) => Some(Err(Failure::of_returned(code))),
-        }
-    }
-}
-
-/// `CUfileDrvProps_t`, of which only the size of a batch is used.
+/// `CUfileDrvProps_t`, of which only two fields are used.
 #[repr(C)]
 struct Properties {
-    before: [u8; 48],
+    before: [u8; 24],
+    /// A bit for each kind of storage with a direct path.
+    status_flags: c_uint,
+    between: [u8; 20],
     max_batch_io_size: c_uint,
     /// Room for what newer versions append.
     after: [u8; 204],
@@ -193,7 +121,6 @@ call_table! {
         fn cuFileBatchIOSetUp(*mut Batch, c_uint) -> Status;
         fn cuFileBatchIOSubmit(Batch, c_uint, *mut Entry, c_uint) -> Status;
         fn cuFileBatchIOGetStatus(Batch, c_uint, *mut c_uint, *mut Event, *mut libc::timespec) -> Status;
-        fn cuFileBatchIOCancel(Batch) -> Status;
         fn cuFileBatchIODestroy(Batch);
         optional fn cuFileReadAsync(File, *mut c_void, *mut usize, *mut i64, *mut i64, *mut isize, *mut c_void) -> Status;
         optional fn cuFileWriteAsync(File, *mut c_void, *mut usize, *mut i64, *mut i64, *mut isize, *mut c_void) -> Status;
@@ -209,7 +136,6 @@ call_table! {
 }
 
 const _: () = assert!(size_of::<Status>() == 8 && size_of::<Descriptor>() == 24);
-const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Event>() == 24);
 
 fn check(status: Status) -> Result<(), Failure> {
     Failure::of(status).map_or(Ok(()), Err)
@@ -282,12 +208,20 @@ impl Calls {
         codes::transferred(returned, std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 
+    fn properties(&self) -> Option<Properties> {
+        let mut properties = Properties { before: [0; 24], status_flags: 0, between: [0; 20], max_batch_io_size: 0, after: [0; 204] };
+        // SAFETY: a place larger than any version's struct.
+        self.cuFileDriverGetProperties.is_some_and(|call| unsafe { call(&mut properties) }.own == 0).then_some(properties)
+    }
+
     /// The largest batch that the driver's properties promise.
     pub fn batch_limit(&self) -> Option<u32> {
-        let mut properties = Properties { before: [0; 48], max_batch_io_size: 0, after: [0; 204] };
-        // SAFETY: a place larger than any version's struct.
-        let known = self.cuFileDriverGetProperties.is_some_and(|call| unsafe { call(&mut properties) }.own == 0);
-        (known && properties.max_batch_io_size > 0).then_some(properties.max_batch_io_size)
+        self.properties().map(|properties| properties.max_batch_io_size).filter(|&limit| limit > 0)
+    }
+
+    /// Whether every byte goes through bounce buffers in host memory, since no kind of storage has a direct path here.
+    pub fn always_bounces(&self) -> bool {
+        self.properties().is_some_and(|properties| properties.status_flags == 0)
     }
 
     /// Sizes in bytes and counts of the bounce buffers for compat mode, where this version tells.
@@ -365,11 +299,6 @@ impl Calls {
         // SAFETY: `count` says how many events there is room for.
         let status = unsafe { (self.cuFileBatchIOGetStatus)(batch.0 as Batch, min as c_uint, &mut count, events.as_mut_ptr(), &mut time) };
         check(status).map(|()| (count as usize).min(events.len()))
-    }
-
-    pub fn cancel_batch(&self, batch: BatchHandle) -> Result<(), Failure> {
-        // SAFETY: a live batch.
-        check(unsafe { (self.cuFileBatchIOCancel)(batch.0 as Batch) })
     }
 
     pub fn destroy_batch(&self, batch: BatchHandle) {

@@ -3,6 +3,8 @@
 mod batch;
 mod calls;
 mod codes;
+mod entries;
+mod lanes;
 mod process;
 mod slabs;
 mod stream;
@@ -48,9 +50,18 @@ impl Cufile {
         Ok(Self { device, cuda, share, registered: None, register: settings.register })
     }
 
-    /// The batch call for `depth` operations.
-    pub fn batches<T: Copy>(&self, depth: usize, manner: Manner) -> Result<Batches<T>, String> {
-        let slabs = why_not_direct().map(|_| Slabs::of(&self.share.library().calls));
+    /// The batch call for `depth` operations; to be asked before the buffers are there.
+    ///
+    /// Where every byte bounces, the buffers are not registered. It would gain nothing: of a registered buffer one operation at a time uses
+    /// what was registered, every other takes a bounce buffer as without. And libcufile 1.20 (CUDA 13) would lose that one: where it ends
+    /// further into the buffer than per_buffer_cache_size_kb less 64 KiB (983,040 bytes by default) it goes to the library's threads, and
+    /// cuFileBatchIOGetStatus does not look there once anything else was submitted to the batch (see [`lanes`]). Measured on 1.20.0.107 with
+    /// a stand-alone caller: 61 of 62 reported where the first of 62 submissions ended at 1,015,808, all without registration and all by
+    /// 1.14.1; max_batch_io_size, the minimum and the time-out of the call have no influence.
+    pub fn batches<T: Copy>(&mut self, depth: usize, manner: Manner) -> Result<Batches<T>, String> {
+        let calls = &self.share.library().calls;
+        self.register &= !calls.always_bounces();
+        let slabs = why_not_direct().map(|_| Slabs::of(calls, self.device.place().ordinal));
         Batches::new(self.worker(), depth, slabs, manner)
     }
 

@@ -1,60 +1,80 @@
 //! The bounce buffers of cuFile's compat mode. An asynchronous operation holds one of its size class, and libcufile waits for ever where
 //! there is none left, so no more are put in flight than there are.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use super::calls::Calls;
 
 /// What cufile.json says where it says nothing: KiB and count of each class.
 const DEFAULT: [(usize, usize); 3] = [(4, 128), (1024, 64), (16384, 64)];
 
-/// The classes, smallest first, and how many of each are taken.
+/// One job's share of the bounce buffers, which all jobs of a process have in common for each device.
 pub struct Slabs {
-    classes: Vec<Class>,
+    classes: Arc<[Class]>,
     /// The class that was first found wanting.
     wanting: Option<usize>,
 }
 
+/// Buffers of one size, smallest first in a list of them.
 struct Class {
     bytes: usize,
     count: usize,
-    taken: usize,
+    taken: AtomicUsize,
 }
+
+/// The buffers of one device in one process: a forked job has its own, whatever its parent knew.
+struct Pool {
+    process: u32,
+    device: u32,
+    classes: Arc<[Class]>,
+}
+
+static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
 impl Slabs {
     /// The classes as the library tells them, or its settings, or its documented defaults.
-    pub fn of(calls: &Calls) -> Self {
+    pub fn of(calls: &Calls, device: u32) -> Self {
+        let process = std::process::id();
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Pool { classes, .. }) = pools.iter().find(|pool| (pool.process, pool.device) == (process, device)) {
+            return Self { classes: classes.clone(), wanting: None };
+        }
         let told = calls.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
         let classes = told.or_else(of_settings).unwrap_or_else(|| DEFAULT.iter().map(|(kib, count)| (kib * 1024, *count)).collect());
-        Self::new(classes)
+        let slabs = Self::new(classes);
+        pools.push(Pool { process, device, classes: slabs.classes.clone() });
+        slabs
     }
 
     fn new(mut classes: Vec<(usize, usize)>) -> Self {
         classes.sort_unstable();
-        let classes = classes.into_iter().map(|(bytes, count)| Class { bytes, count: count.max(1), taken: 0 }).collect();
-        Self { classes, wanting: None }
+        let class = |(bytes, count): (usize, usize)| Class { bytes, count: count.max(1), taken: AtomicUsize::new(0) };
+        Self { classes: classes.into_iter().map(class).collect(), wanting: None }
     }
 
     /// Takes a buffer for an operation of `bytes` bytes; `None` where all of its class are taken.
     pub fn take(&mut self, bytes: usize) -> Option<usize> {
         let index = self.classes.iter().position(|class| class.bytes >= bytes).unwrap_or(self.classes.len() - 1);
-        let class = &mut self.classes[index];
-        if class.taken == class.count {
+        let class = &self.classes[index];
+        let one_more = |taken| (taken < class.count).then_some(taken + 1);
+        if class.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             self.wanting.get_or_insert(index);
             return None;
         }
-        class.taken += 1;
         Some(index)
     }
 
-    pub fn release(&mut self, class: usize) {
-        self.classes[class].taken -= 1;
+    pub fn release(&self, class: usize) {
+        self.classes[class].taken.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Why take() gave nothing, for the user.
     pub fn complaint(&self) -> Option<String> {
-        let Class { bytes, count, .. } = self.classes[self.wanting?];
+        let Class { bytes, count, .. } = &self.classes[self.wanting?];
         Some(format!(
-            "cuFile's compat mode has {count} bounce buffers of {} KiB, so no more operations of that size are in flight at a time; raise \
-             posix_pool_slab_count in cufile.json for more",
+            "cuFile's compat mode has {count} bounce buffers of {} KiB for all jobs of a process, so no more operations of that size are in \
+             flight at a time; raise posix_pool_slab_count in cufile.json for more",
             bytes / 1024
         ))
     }

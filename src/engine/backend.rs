@@ -128,7 +128,7 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: 
     if let Some(line) = cufile::why_not_direct() {
         doubt(line)?;
     }
-    let driver = Cufile::open(&cufile::Settings { ordinal, register: options.register })?;
+    let mut driver = Cufile::open(&cufile::Settings { ordinal, register: options.register })?;
     let transport: Box<dyn Transport<T>> = match options.mode {
         Mode::Stream => {
             let streams = options.streams.unwrap_or(depth.min(DEFAULT_STREAMS));

@@ -84,6 +84,8 @@ unsafe extern "C" fn cuFileDriverGetProperties(properties: *mut Properties) -> S
     let answer = Properties {
         poll_threshold: 4,
         max_direct_io: 16_384,
+        // NVMe.
+        status_flags: if knobs().compat { 0 } else { 1 << 4 },
         // Compatibility mode is allowed.
         control_flags: 1 << 1,
         // Dynamic routing, batches, streams, parallel I/O.

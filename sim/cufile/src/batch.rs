@@ -20,8 +20,24 @@ use crate::transfer::{Failure, Request, Transfer};
 #[derive(Clone, Copy)]
 struct Cookie(usize);
 
-/// An entry that was looked at: its size, its cookie, and whether it is refused or ready to run.
-type Checked = (usize, Cookie, Result<Transfer, Failure>);
+/// An entry that was looked at.
+struct Checked {
+    size: usize,
+    cookie: Cookie,
+    /// For the library's threads.
+    pooled: bool,
+    /// Refused, or ready to run.
+    transfer: Result<Transfer, Failure>,
+}
+
+impl Checked {
+    fn new(request: &Request, cookie: Cookie) -> Self {
+        let unit = knobs().pooled;
+        let numbers = [request.size as u64, request.file_offset.unsigned_abs(), request.offset.unsigned_abs()];
+        let pooled = unit > 0 && numbers.iter().any(|number| number % unit != 0);
+        Self { size: request.size, cookie, pooled, transfer: Transfer::new(request) }
+    }
+}
 
 /// An event that waits to be fetched.
 struct Done {
@@ -34,10 +50,11 @@ struct Done {
 
 impl Done {
     fn new(cookie: Cookie, slab: Option<Slab>, result: Result<usize, Failure>) -> Self {
-        match result {
-            Ok(bytes) => Self { cookie, status: COMPLETE, ret: bytes.try_into().unwrap_or(isize::MAX), _slab: slab },
-            Err(failure) => Self { cookie, status: FAILED, ret: -(failure.unsigned_abs() as isize), _slab: slab },
-        }
+        let (status, ret) = match result {
+            Ok(bytes) => (COMPLETE, bytes.try_into().unwrap_or(isize::MAX)),
+            Err(failure) => (FAILED, -(failure.unsigned_abs() as isize)),
+        };
+        Self { cookie, status, ret, _slab: slab }
     }
 
     fn event(&self) -> Event {
@@ -50,6 +67,10 @@ struct Inner {
     in_flight: u32,
     running: u32,
     done: VecDeque<Done>,
+    /// Done by the library's threads, and not told yet.
+    pooled: VecDeque<Done>,
+    /// The latest submission had an entry for them.
+    tells_pooled: bool,
     /// What the entries hold that never end.
     stuck: Vec<Slab>,
     /// Counts cancellations: an entry of an earlier epoch is forgotten.
@@ -64,6 +85,7 @@ impl Inner {
         self.in_flight = 0;
         self.stuck.clear();
         self.done.clear();
+        self.pooled.clear();
     }
 }
 
@@ -91,7 +113,8 @@ impl Batch {
 
     /// Puts checked entries in flight.
     fn start(self: &Arc<Self>, entries: Vec<Checked>) {
-        for (size, cookie, checked) in entries {
+        self.lock().tells_pooled = entries.iter().any(|entry| entry.pooled);
+        for Checked { size, cookie, pooled, transfer } in entries {
             let slab = Slab::take(size);
             let epoch = {
                 let mut inner = self.lock();
@@ -100,22 +123,22 @@ impl Batch {
             };
             let fails = fails_by_number() || self.room > knobs().batch_max;
             let batch = Arc::clone(self);
-            match checked {
+            match transfer {
                 // A refused entry fails when it is served, not when it is submitted.
-                Err(failure) => schedule(Instant::now(), move || batch.serve(epoch, cookie, slab, || Err(failure))),
+                Err(failure) => schedule(Instant::now(), move || batch.serve(epoch, pooled, cookie, slab, || Err(failure))),
                 // No event ever comes of an empty entry, as with the real library.
                 Ok(transfer) if transfer.fate.stuck || transfer.size == 0 => self.lock().stuck.push(slab),
                 Ok(transfer) => {
                     let due = Instant::now() + transfer.fate.delay;
                     let code = knobs().batch_fail_code;
                     let run = move || if fails { Err(code) } else { transfer.run_now() };
-                    schedule(due, move || batch.serve(epoch, cookie, slab, run));
+                    schedule(due, move || batch.serve(epoch, pooled, cookie, slab, run));
                 }
             }
         }
     }
 
-    fn serve(&self, epoch: u64, cookie: Cookie, slab: Slab, run: impl FnOnce() -> Result<usize, Failure>) {
+    fn serve(&self, epoch: u64, pooled: bool, cookie: Cookie, slab: Slab, run: impl FnOnce() -> Result<usize, Failure>) {
         let begin = || {
             let mut inner = self.lock();
             let alive = inner.epoch == epoch;
@@ -129,6 +152,8 @@ impl Batch {
             if inner.epoch == epoch {
                 if knobs().batch_loses && done.status == FAILED {
                     inner.lost.get_or_insert(done);
+                } else if pooled {
+                    inner.pooled.push_back(done);
                 } else {
                     inner.done.push_back(done);
                 }
@@ -144,6 +169,10 @@ impl Batch {
             if let Some(lost) = inner.lost.take() {
                 inner.forget();
                 return Err(lost);
+            }
+            if inner.tells_pooled {
+                let Inner { done, pooled, .. } = &mut *inner;
+                done.append(pooled);
             }
             let ready = inner.done.len();
             // What was never submitted cannot come: without a time to wait for, that ends the wait.
@@ -204,17 +233,14 @@ unsafe extern "C" fn cuFileBatchIOSetUp(handle: *mut usize, room: c_uint) -> Sta
 /// Checks entries as the real library does before it takes any: an unknown file or a negative offset refuses them all,
 /// a bad range fails its entry alone.
 fn check(entries: &[Entry]) -> Result<Vec<Checked>, Status> {
-    let mut checked = Vec::with_capacity(entries.len());
     for entry in entries {
         let request = request(entry);
         if entry.mode != 1 || !matches!(entry.opcode, 0 | 1) || request.file_offset < 0 || request.offset < 0 {
             return Err(status(INVALID_VALUE));
         }
         crate::transfer::file(request.file).map_err(status)?;
-        checked.push(request);
     }
-    let start = |(request, entry): (&Request, &Entry)| (request.size, Cookie(entry.cookie as usize), Transfer::new(request));
-    Ok(checked.iter().zip(entries).map(start).collect())
+    Ok(entries.iter().map(|entry| Checked::new(&request(entry), Cookie(entry.cookie as usize))).collect())
 }
 
 fn request(entry: &Entry) -> Request {

@@ -23,11 +23,13 @@
 //! | `FAIL_OPEN` `FAIL_HANDLE` `FAIL_BUF` `FAIL_SETUP` `FAIL_SUBMIT` `FAIL_STATUS` `FAIL_ASYNC` `FAIL_STREAM` | never | the call of that name that fails with CODE (usual 5030) |
 //! | `DRIVER_CODE` | 0 | the driver's code that stands beside a 5011 of those knobs |
 //! | `BAR` | none | device bytes that can be registered at a time; more fails with 5036 |
+//! | `COMPAT` | 0 | 1: the properties name no kind of storage with a direct path, as the real library does without one; else NVMe |
 //! | `BATCH_MAX` | 128 | most entries of a batch that works |
 //! | `BATCH_LIMIT` | `BATCH_MAX` | most entries that `cuFileBatchIOSetUp` accepts; with more than `BATCH_MAX` every entry fails |
 //! | `BATCH_FAIL` | none | list of entries, counted from 1 over all batches, that fail |
 //! | `BATCH_FAIL_CODE` | EIO | how: as in `FAIL_IO` |
 //! | `BATCH_LOSES` | 0 | 1: as the real library in compatibility mode: a failed entry makes `GetStatus` fail (5044) and all other entries of the batch are forgotten |
+//! | `POOLED` | 0 | an entry of which a size or an offset is no multiple of this is for the library's threads, and as with the real library for CUDA 13 its event is only told while the batch's latest submission had such an entry |
 //! | `SLABS` | none | bounce buffers of each size (4 KiB, 1 MiB, 16 MiB): an entry holds one until its event is fetched; `cuFileBatchIOSubmit` blocks while there is none, for ever if it must |
 //! | `ASYNC_MAX` | none | stream operations in flight; those beyond end with -5 |
 //! | `THREADS` | 4 | threads that serve batches |

@@ -284,6 +284,29 @@ fn a_failed_entry_can_take_the_whole_batch_with_it() {
 }
 
 #[test]
+fn what_the_librarys_threads_do_is_told_only_after_a_submission_with_more_of_it() {
+    let knobs = [("POOLED", "4096")];
+    under("what_the_librarys_threads_do_is_told_only_after_a_submission_with_more_of_it", &knobs, || {
+        let stage = Stage::new();
+        let batch = stage.cufile.batch_set_up(8).unwrap();
+        let mut entries = stage.entries(4);
+        entries[0].size = 512;
+        entries[2].offset += 512;
+        let told = |wait| told(&batch.status(4, 8, wait).unwrap()).into_iter().map(|(cookie, ..)| cookie).collect::<Vec<_>>();
+        for entry in &entries[..2] {
+            // SAFETY: device memory, of which the library checks the ranges, here and below.
+            unsafe { batch.submit(&mut [*entry]) }.unwrap();
+        }
+        assert_eq!(told(100), [2]);
+        // SAFETY: as above.
+        unsafe { batch.submit(&mut entries[2..]) }.unwrap();
+        assert_eq!(told(100), [1, 3, 4]);
+        drop(batch);
+        stage.close();
+    });
+}
+
+#[test]
 fn a_slow_entry_does_not_hold_the_fast_ones_up() {
     under("a_slow_entry_does_not_hold_the_fast_ones_up", &[("DELAY_US", "300000,1000,1000,1000")], || {
         let stage = Stage::new();

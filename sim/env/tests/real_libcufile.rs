@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use std::{env, process, thread};
 
 use sim_common::child;
@@ -244,6 +245,38 @@ fn the_simulated_library_stands_in_for_the_real_one() {
         batch_transfers();
         threads_on_two_devices();
     });
+}
+
+/// Which of two entries are told, the first of which ends so far into the registered buffer that libcufile's threads do it, and the second of
+/// which, submitted later, goes to the kernel.
+fn told_of_two() -> Vec<usize> {
+    let stage = Stage::new("two", 2 * MIB);
+    let batch = stage.cufile.batch_set_up(8).unwrap();
+    for (index, memory_block) in [(0, 400), (1, 0)] {
+        // SAFETY: device memory, of which the library checks the range.
+        unsafe { batch.submit(&mut [entry(&stage, 1, index, index, memory_block)]) }.unwrap();
+    }
+    let start = Instant::now();
+    let mut told = Vec::new();
+    while told.len() < 2 && start.elapsed().as_millis() < 300 {
+        told.extend(batch.status(1, 8, 10).unwrap().iter().map(|event| event.cookie as usize));
+    }
+    told.sort_unstable();
+    // Not closed: what was never told would be waited for.
+    fs::remove_file(&stage.path).unwrap();
+    std::mem::forget(batch);
+    told
+}
+
+#[test]
+fn cuda_12_tells_every_entry_of_a_batch() {
+    under("cufile12", "cuda_12_tells_every_entry_of_a_batch", || assert_eq!(told_of_two(), [1, 2]));
+}
+
+/// The reason for gpu_mode=batch to keep such entries apart. Where this fails a newer library has mended it.
+#[test]
+fn cuda_13_forgets_an_entry_of_its_threads_once_another_is_submitted() {
+    under("cufile13", "cuda_13_forgets_an_entry_of_its_threads_once_another_is_submitted", || assert_eq!(told_of_two(), [2]));
 }
 
 #[test]
