@@ -47,7 +47,7 @@ fn job_thread(fio: &Fio, benchmark: &Benchmark, contender: &Contender, ios: u64,
         fs::remove_dir_all(&folder).map_err(|error| at(&folder, error))?;
     }
     fs::create_dir_all(&folder).map_err(|error| at(&folder, error))?;
-    let mut command = Command::new("valgrind");
+    let mut command = fio.command(Path::new("valgrind"));
     command.args(["--tool=callgrind", "--separate-threads=yes", "--compress-strings=no", "--compress-pos=no"]);
     command.arg(format!("--callgrind-out-file={}", folder.join("thread").display())).arg(&fio.program);
     command.args(fio.words(benchmark, contender));

@@ -21,12 +21,15 @@ use plan::{Benchmark, Place};
 use run::Fio;
 use std::{fs, path::Path, time::SystemTime};
 
+/// The fio that is built with its own engine libcufile.
+const WITH_LIBCUFILE: &str = "3.41";
+
 pub(crate) const USAGE: &str = options::USAGE;
 
 /// Runs the named benchmarks, or all; fails where a claim is not met.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
     let options = Options::parse(words)?;
-    let library = root.join("target/release/libgpuio.so");
+    let library = options.library.clone().unwrap_or_else(|| root.join("target/release/libgpuio.so"));
     check_library(root, &library)?;
     let machine = Machine::look(root, &options.fio)?;
     println!("{machine}");
@@ -34,7 +37,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
     let mut missed = Vec::new();
     for benchmark in plan::chosen(&options.names, &library)? {
         let data = data_file(root, &benchmark, &options)?;
-        let fio = Fio { program: options.fio.clone(), file: data.path(), core: options.core };
+        let fio = fio_for(root, &benchmark, &data, &options)?;
         if options.instructions {
             instructions(root, &fio, &machine, &benchmark)?;
         } else {
@@ -52,7 +55,21 @@ fn data_file(root: &Path, benchmark: &Benchmark, options: &Options) -> Result<Da
         Place::Disk => root.join("target/bench"),
     };
     fs::create_dir_all(root.join("target/bench")).map_err(|error| format!("target/bench: {error}"))?;
-    DataFile::make(options.folder.as_ref().unwrap_or(&own), plan::FILE_BYTES)
+    DataFile::make(options.folder.as_ref().unwrap_or(&own), plan::FILE_BYTES, benchmark.on.with_libcufile)
+}
+
+/// The fio that a benchmark asks for, with its environment.
+fn fio_for(root: &Path, benchmark: &Benchmark, data: &DataFile, options: &Options) -> Result<Fio, String> {
+    let program = match benchmark.on.with_libcufile {
+        true => crate::fio::with_libcufile(root, WITH_LIBCUFILE)?,
+        false => options.fio.clone(),
+    };
+    let mut variables = match benchmark.on.environment {
+        Some(name) => sim_env::prepare(name, &root.join("target"), &[data.folder()])?,
+        None => Vec::new(),
+    };
+    variables.extend(benchmark.on.variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
+    Ok(Fio { program, variables, file: data.path(), core: options.core })
 }
 
 /// Measures one benchmark; returns a line for each claim that is not met.
@@ -88,9 +105,9 @@ fn keep(root: &Path, name: &str, value: &serde_json::Value) -> Result<(), String
 /// The library must be there, and be what the sources say.
 fn check_library(root: &Path, library: &Path) -> Result<(), String> {
     let built = fs::metadata(library).and_then(|found| found.modified());
-    let built = built.map_err(|error| format!("target/release/libgpuio.so: {error}; run «cargo build --release» first"))?;
+    let built = built.map_err(|error| format!("{}: {error}; run «cargo build --release» first", library.display()))?;
     if newest(&root.join("src")).is_some_and(|changed| changed > built) {
-        eprintln!("xtask: target/release/libgpuio.so is older than src/: what is measured is not what the sources say");
+        eprintln!("xtask: {} is older than src/: what is measured is not what the sources say", library.display());
     }
     Ok(())
 }

@@ -2,14 +2,15 @@
 
 use std::{path::PathBuf, str::FromStr, thread};
 
-pub(super) const USAGE: &str =
-    "  bench [NAME…]              compare with fio's own engines, side by side (posix, depth, uring, uring-disk; all where none is named)
+pub(super) const USAGE: &str = "  bench [NAME…]              compare with fio's own engines, side by side; all where none is named:
+                             posix, depth, uring, uring-disk, cufile12, cufile13, null, wait
     --rounds N               rounds, each of which runs every command line once (9)
     --seconds S              length of each run (1)
     --apart                  give each command line a fio of its own, one after the other, also where one fio can run all at once
-    --dir DIR                where the test file is made and removed again (/dev/shm; target/bench for uring-disk)
+    --dir DIR                where the test file is made and removed again (/dev/shm; target/bench for uring-disk, cufile12 and cufile13)
     --core N                 the core that single-threaded runs are pinned to (the last one)
     --fio PATH               the fio to run (/usr/bin/fio)
+    --library PATH           the library to measure (target/release/libgpuio.so)
     --instructions           count user instructions per I/O with valgrind instead of measuring time";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +22,7 @@ pub(super) struct Options {
     pub folder: Option<PathBuf>,
     pub core: usize,
     pub fio: PathBuf,
+    pub library: Option<PathBuf>,
     pub instructions: bool,
 }
 
@@ -35,6 +37,7 @@ impl Options {
             folder: None,
             core: cores - 1,
             fio: "/usr/bin/fio".into(),
+            library: None,
             instructions: false,
         };
         let mut words = words.iter().copied();
@@ -47,6 +50,7 @@ impl Options {
                 "--dir" => options.folder = Some(value()?.into()),
                 "--core" => options.core = number(word, value()?)?,
                 "--fio" => options.fio = value()?.into(),
+                "--library" => options.library = Some(value()?.into()),
                 "--instructions" => options.instructions = true,
                 unknown if unknown.starts_with('-') => return Err(format!("bench has no option {unknown}; it has\n{USAGE}")),
                 name => options.names.push(name.to_owned()),

@@ -1,4 +1,6 @@
-//! The benchmarks: which fio command lines are compared with which, and what is claimed.
+//! The benchmarks: which fio command lines are compared with which, and what is claimed. Those on a libcufile are in [`cufile`].
+
+mod cufile;
 
 use std::path::Path;
 
@@ -13,11 +15,23 @@ pub(super) enum Place {
     Disk,
 }
 
+/// What fio runs on.
+pub(super) struct Surroundings {
+    /// One of `cargo xtask env`.
+    pub environment: Option<&'static str>,
+    pub variables: &'static [(&'static str, &'static str)],
+    /// The fio that has its own engine libcufile, in place of the user's. The real libcufile takes no file without a name.
+    pub with_libcufile: bool,
+}
+
+const PLAIN: Surroundings = Surroundings { environment: None, variables: &[], with_libcufile: false };
+
 /// Several fio command lines over one file.
 pub(super) struct Benchmark {
     pub name: &'static str,
     pub about: &'static str,
     pub place: Place,
+    pub on: Surroundings,
     /// Options of fio that all contenders share.
     pub shared: Vec<String>,
     pub contenders: Vec<Contender>,
@@ -44,17 +58,40 @@ pub(super) struct Contender {
     pub is_synchronous: bool,
 }
 
-/// The IOPS of one contender as a share of the yardstick's.
+/// What is compared; of either, more is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Figure {
+    Iops,
+    /// I/Os for each second of CPU time.
+    PerCpu,
+}
+
+impl Figure {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::PerCpu => "I/Os per CPU second",
+        }
+    }
+}
+
+/// A figure of one contender as a share of the yardstick's.
 pub(super) struct Comparison {
     pub contender: &'static str,
     pub yardstick: &'static str,
+    pub figure: Figure,
     /// The least that is claimed; none where the figure is for information.
     pub floor: Option<f64>,
+}
+
+fn iops(contender: &'static str, yardstick: &'static str, floor: Option<f64>) -> Comparison {
+    Comparison { contender, yardstick, figure: Figure::Iops, floor }
 }
 
 /// The named benchmarks in the order given, or all of them.
 pub(super) fn chosen(names: &[String], library: &Path) -> Result<Vec<Benchmark>, String> {
     let mut all = vec![posix(library), depth(library), uring(library), uring_disk(library)];
+    all.extend(cufile::all(library));
     if names.is_empty() {
         return Ok(all);
     }
@@ -76,6 +113,7 @@ fn posix(library: &Path) -> Benchmark {
         name: "posix",
         about: "gpu_io=posix on host memory against fio's psync: 4 KiB random reads, tmpfs, one thread, iodepth=1, full statistics",
         place: Place::Tmpfs,
+        on: PLAIN,
         shared: random_reads(),
         contenders: vec![
             sync("psync", "--ioengine=psync"),
@@ -83,10 +121,7 @@ fn posix(library: &Path) -> Benchmark {
             sync("psync aligned", "--ioengine=psync --iomem_align=4k"),
             Contender { words: ours(library, "--gpu_io=posix"), ..sync("gpuio", "") },
         ],
-        comparisons: vec![
-            Comparison { contender: "gpuio", yardstick: "psync", floor: Some(0.97) },
-            Comparison { contender: "gpuio", yardstick: "psync aligned", floor: Some(0.97) },
-        ],
+        comparisons: vec![iops("gpuio", "psync", Some(0.97)), iops("gpuio", "psync aligned", Some(0.97))],
     }
 }
 
@@ -97,11 +132,12 @@ fn depth(library: &Path) -> Benchmark {
         words: ours(library, &format!("--gpu_mode=pool --iodepth=32 --gpu_wait={wait}")),
         is_synchronous: false,
     };
-    let against = |contender| Comparison { contender, yardstick: "psync x16", floor: None };
+    let against = |contender| iops(contender, "psync x16", None);
     Benchmark {
         name: "depth",
         about: "gpu_mode=pool on host memory, iodepth=32 by 16 threads, against fio's psync with numjobs=16: 4 KiB random reads, tmpfs",
         place: Place::Tmpfs,
+        on: PLAIN,
         shared: random_reads(),
         contenders: vec![
             Contender {
@@ -123,6 +159,7 @@ fn uring(library: &Path) -> Benchmark {
         name: "uring",
         about: "gpu_io=uring on host memory against fio's io_uring: 4 KiB random reads, tmpfs, one thread, iodepth=32, full statistics",
         place: Place::Tmpfs,
+        on: PLAIN,
         shared: random_reads(),
         contenders: rings(library, "", true),
         comparisons: against_rings(),
@@ -135,6 +172,7 @@ fn uring_disk(library: &Path) -> Benchmark {
         name: "uring-disk",
         about: "gpu_io=uring on host memory against fio's io_uring: 4 KiB random reads, direct=1, one thread, iodepth=32, full statistics",
         place: Place::Disk,
+        on: PLAIN,
         shared: random_reads(),
         contenders: rings(library, "--direct=1", false),
         comparisons: against_rings(),
@@ -153,10 +191,7 @@ fn rings(library: &Path, words: &str, is_synchronous: bool) -> Vec<Contender> {
 }
 
 fn against_rings() -> Vec<Comparison> {
-    vec![
-        Comparison { contender: "gpuio", yardstick: "io_uring", floor: Some(1.0) },
-        Comparison { contender: "gpuio", yardstick: "io_uring fixed", floor: Some(0.97) },
-    ]
+    vec![iops("gpuio", "io_uring", Some(1.0)), iops("gpuio", "io_uring fixed", Some(0.97))]
 }
 
 fn random_reads() -> Vec<String> {
@@ -164,7 +199,11 @@ fn random_reads() -> Vec<String> {
 }
 
 fn ours(library: &Path, words: &str) -> Vec<String> {
-    let mut all = vec![format!("--ioengine=external:{}", library.display()), "--gpu_backend=host".to_owned()];
+    backend(library, "host", words)
+}
+
+fn backend(library: &Path, name: &str, words: &str) -> Vec<String> {
+    let mut all = vec![format!("--ioengine=external:{}", library.display()), format!("--gpu_backend={name}")];
     all.extend(split(words));
     all
 }

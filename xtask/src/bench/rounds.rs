@@ -2,7 +2,7 @@
 //! does so for all of them. Contenders of one thread run at the same time on one core, the others one after the other.
 
 use super::options::Options;
-use super::plan::{Benchmark, Comparison};
+use super::plan::{Benchmark, Comparison, Figure};
 use super::run::{CpuTime, Fio, Sample};
 use super::stats::Spread;
 use std::io::{IsTerminal, stderr};
@@ -20,10 +20,11 @@ pub(super) struct Measured {
 pub(super) struct Ratio {
     pub contender: &'static str,
     pub yardstick: &'static str,
+    pub figure: Figure,
     pub floor: Option<f64>,
     /// The ratios within each round. The claim is about their median: what changes from round to round is not in it.
     pub rounds: Spread,
-    /// The contender's median of IOPS over the yardstick's.
+    /// The contender's median over the yardstick's.
     pub of_medians: f64,
 }
 
@@ -80,14 +81,19 @@ fn order(round: usize, contenders: usize) -> Vec<usize> {
 }
 
 fn compare(benchmark: &Benchmark, comparison: &Comparison, samples: &[Vec<Sample>]) -> Ratio {
-    let iops = |name: &str| -> Vec<f64> {
-        let of_name = benchmark.contenders.iter().zip(samples).find(|(contender, _)| contender.name == name);
-        of_name.map_or_else(Vec::new, |(_, samples)| samples.iter().map(|sample| sample.iops).collect())
+    let of = |sample: &Sample| match comparison.figure {
+        Figure::Iops => sample.iops,
+        Figure::PerCpu => 1e6 / sample.cpu_us,
     };
-    let (ours, yardstick) = (iops(comparison.contender), iops(comparison.yardstick));
+    let figures = |name: &str| -> Vec<f64> {
+        let of_name = benchmark.contenders.iter().zip(samples).find(|(contender, _)| contender.name == name);
+        of_name.map_or_else(Vec::new, |(_, samples)| samples.iter().map(of).collect())
+    };
+    let (ours, yardstick) = (figures(comparison.contender), figures(comparison.yardstick));
     Ratio {
         contender: comparison.contender,
         yardstick: comparison.yardstick,
+        figure: comparison.figure,
         floor: comparison.floor,
         of_medians: Spread::of(ours.iter().copied()).median / Spread::of(yardstick.iter().copied()).median,
         rounds: Spread::of(ours.iter().zip(&yardstick).map(|(ours, yardstick)| ours / yardstick)),
@@ -129,7 +135,12 @@ impl Measured {
         let missed = self.ratios.iter().filter(|ratio| !ratio.verdict().is_met());
         let line = |ratio: &Ratio| {
             let (floor, found) = (ratio.floor.unwrap_or(0.0), ratio.rounds.median);
-            format!("benchmark {benchmark}: {} reaches {found:.3} of {}, and {floor} is claimed", ratio.contender, ratio.yardstick)
+            format!(
+                "benchmark {benchmark}: {} reaches {found:.3} of {} in {}, and {floor} is claimed",
+                ratio.contender,
+                ratio.yardstick,
+                ratio.figure.text()
+            )
         };
         missed.map(line).collect()
     }
@@ -141,7 +152,7 @@ mod tests {
     use std::path::Path;
 
     fn ratio(low: f64, median: f64, high: f64, floor: Option<f64>) -> Ratio {
-        Ratio { contender: "ours", yardstick: "theirs", floor, rounds: Spread { low, median, high }, of_medians: 1.0 }
+        Ratio { contender: "ours", yardstick: "theirs", figure: Figure::Iops, floor, rounds: Spread { low, median, high }, of_medians: 1.0 }
     }
 
     #[test]
@@ -161,7 +172,7 @@ mod tests {
     fn only_a_claim_that_is_not_met_gets_a_line() {
         let ratios = vec![ratio(0.9, 0.9, 0.9, Some(0.97)), ratio(1.0, 1.0, 1.0, Some(0.97)), ratio(0.5, 0.5, 0.5, None)];
         let missed = Measured { samples: Vec::new(), ratios }.missed("posix");
-        assert_eq!(missed, ["benchmark posix: ours reaches 0.900 of theirs, and 0.97 is claimed"]);
+        assert_eq!(missed, ["benchmark posix: ours reaches 0.900 of theirs in IOPS, and 0.97 is claimed"]);
     }
 
     #[test]

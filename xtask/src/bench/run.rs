@@ -3,11 +3,17 @@
 use super::plan::{Benchmark, Contender};
 use crate::command::run;
 use serde_json::Value;
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// How fio is run here.
 pub(super) struct Fio {
     pub program: PathBuf,
+    /// The environment that it runs under, beside this process's own.
+    pub variables: Vec<(String, String)>,
     pub file: String,
     /// The core that synchronous contenders are pinned to.
     pub core: usize,
@@ -38,6 +44,13 @@ impl CpuTime {
 }
 
 impl Fio {
+    /// A program that is fio, or starts it, in fio's surroundings.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
     /// fio's words for this contender, without those that end the run.
     pub fn words(&self, benchmark: &Benchmark, contender: &Contender) -> Vec<String> {
         let mut words = vec![format!("--name={}", contender.name)];
@@ -53,7 +66,7 @@ impl Fio {
     /// All contenders as jobs of one fio on one core, in the order given; the samples are in the benchmark's order. They share the
     /// core's time evenly and in slices of milliseconds, so whatever slows it down slows all of them.
     pub fn together(&self, benchmark: &Benchmark, order: &[usize], seconds: u32) -> Result<Vec<Sample>, String> {
-        let mut command = Command::new(&self.program);
+        let mut command = self.command(&self.program);
         for &n in order {
             command.args(self.words(benchmark, &benchmark.contenders[n])).args(timed(seconds));
         }
@@ -79,7 +92,7 @@ impl Fio {
 
     fn alone(&self, benchmark: &Benchmark, contender: &Contender, end: &[String]) -> Result<(String, CpuTime), String> {
         let before = children()?;
-        let said = run(Command::new(&self.program).args(self.words(benchmark, contender)).args(end).arg("--output-format=json"))?;
+        let said = run(self.command(&self.program).args(self.words(benchmark, contender)).args(end).arg("--output-format=json"))?;
         Ok((said, children()?.without(before)))
     }
 }

@@ -29,12 +29,18 @@ pub(super) fn table(benchmark: &Benchmark, result: &Measured) -> String {
         // A String takes every write.
         let _ = writeln!(table, "  {:<26}{iops:>28}{cpu:>18.3}{user:>8.0}{system:>8.0}", contender.name);
     }
-    let _ = writeln!(table, "  {:<26}{:>28}{:>18}{:>16}  claim", "ratio of IOPS", "by round", "of medians", "at least");
+    let _ = writeln!(table, "  {:<26}{:>28}{:>18}{:>16}  claim", "ratio", "by round", "of medians", "at least");
     for ratio in &result.ratios {
         let name = format!("{} / {}", ratio.contender, ratio.yardstick);
         let figures = format!("{:.3} [{:.3} … {:.3}]", ratio.rounds.median, ratio.rounds.low, ratio.rounds.high);
         let floor = ratio.floor.map_or_else(|| "-".to_owned(), |floor| floor.to_string());
-        let _ = writeln!(table, "  {name:<26}{figures:>28}{:>18.3}{floor:>16}  {}", ratio.of_medians, ratio.verdict().text());
+        let _ = writeln!(
+            table,
+            "  {name:<26}{figures:>28}{:>18.3}{floor:>16}  {}, {}",
+            ratio.of_medians,
+            ratio.figure.text(),
+            ratio.verdict().text()
+        );
     }
     table
 }
@@ -56,6 +62,7 @@ pub(super) fn json(benchmark: &Benchmark, result: &Measured, machine: &Machine, 
         json!({
             "contender": ratio.contender,
             "yardstick": ratio.yardstick,
+            "of": ratio.figure.text(),
             "of_medians": ratio.of_medians,
             "by_round": { "low_quartile": ratio.rounds.low, "median": ratio.rounds.median, "high_quartile": ratio.rounds.high },
             "floor": ratio.floor,
@@ -77,7 +84,7 @@ pub(super) fn json(benchmark: &Benchmark, result: &Measured, machine: &Machine, 
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::chosen;
+    use super::super::plan::{Figure, chosen};
     use super::super::rounds::Ratio;
     use super::*;
     use std::path::Path;
@@ -87,10 +94,13 @@ mod tests {
         let benchmark = chosen(&["posix".to_owned()], Path::new("lib")).unwrap().remove(0);
         let sample = Sample { iops: 500_000.4, cpu_us: 1.5, user: 20.0, system: 79.6 };
         let rounds = Spread { low: 0.98, median: 0.985, high: 0.99 };
-        let ratio = Ratio { contender: "gpuio", yardstick: "psync", floor: Some(0.97), of_medians: 0.985, rounds };
+        let ratio = Ratio { contender: "gpuio", yardstick: "psync", figure: Figure::Iops, floor: Some(0.97), of_medians: 0.985, rounds };
         let table = table(&benchmark, &Measured { samples: vec![vec![sample]; 3], ratios: vec![ratio] });
         assert_eq!(table.matches("500000 [500000 … 500000]").count(), 3, "{table}");
         let claim = table.lines().last().unwrap();
-        assert!(claim.contains("gpuio / psync") && claim.contains("0.985 [0.980 … 0.990]") && claim.ends_with("0.97  met"), "{claim}");
+        assert!(
+            claim.contains("gpuio / psync") && claim.contains("0.985 [0.980 … 0.990]") && claim.ends_with("0.97  IOPS, met"),
+            "{claim}"
+        );
     }
 }

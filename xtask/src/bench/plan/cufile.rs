@@ -1,0 +1,87 @@
+//! Benchmarks on a libcufile: the real one of either generation on the simulated driver, and the simulated one, which can be made to take no
+//! time at all or a known one.
+
+use super::{Benchmark, Comparison, Contender, Figure, Place, Surroundings, backend, iops, random_reads, split};
+use std::path::Path;
+
+pub(super) fn all(library: &Path) -> [Benchmark; 4] {
+    [real(library, "cufile12"), real(library, "cufile13"), null(library), wait(library)]
+}
+
+/// Depth on the real library, against an engine that has none. Both run in the same fio, on the same library and driver.
+fn real(library: &Path, environment: &'static str) -> Benchmark {
+    let ours =
+        |name, words: &str| Contender { name, words: backend(library, "cufile", &format!("--iodepth=32 {words}")), is_synchronous: false };
+    Benchmark {
+        name: environment,
+        about: match environment {
+            "cufile12" => {
+                "iodepth=32 on the real libcufile of CUDA 12 (simulated driver) against the libcufile engine of fio 3.41: 4 KiB random reads, direct=1"
+            }
+            _ => {
+                "iodepth=32 on the real libcufile of CUDA 13 (simulated driver) against the libcufile engine of fio 3.41: 4 KiB random reads, direct=1"
+            }
+        },
+        place: Place::Disk,
+        on: Surroundings { environment: Some(environment), variables: &[], with_libcufile: true },
+        shared: [random_reads(), split("--direct=1")].concat(),
+        contenders: vec![
+            Contender { name: "libcufile", words: split("--ioengine=libcufile --cuda_io=cufile --iodepth=32"), is_synchronous: false },
+            ours("batch", "--gpu_mode=batch"),
+            ours("pool", "--gpu_mode=pool"),
+            ours("uring", "--gpu_io=uring"),
+        ],
+        comparisons: vec![iops("batch", "libcufile", Some(6.0)), iops("pool", "libcufile", None), iops("uring", "libcufile", None)],
+    }
+}
+
+/// What the engine itself costs where the vendor's library returns at once.
+fn null(library: &Path) -> Benchmark {
+    let contender = |name, words| Contender { name, words, is_synchronous: true };
+    let ours = |name, words| contender(name, backend(library, "cufile", words));
+    Benchmark {
+        name: "null",
+        about: "a libcufile that returns at once against fio's null engine: 4 KiB random reads, one thread, full statistics",
+        place: Place::Tmpfs,
+        on: Surroundings { environment: Some("cufile-sim"), variables: &[("GPUIO_SIM_CUFILE_INSTANT", "1")], with_libcufile: false },
+        shared: random_reads(),
+        contenders: vec![
+            contender("null", split("--ioengine=null")),
+            ours("sync", "--gpu_mode=sync"),
+            contender("null x32", split("--ioengine=null --iodepth=32")),
+            ours("sync x32", "--gpu_mode=sync --iodepth=32"),
+            ours("batch x32", "--gpu_mode=batch --iodepth=32"),
+        ],
+        comparisons: vec![iops("sync", "null", Some(0.95)), iops("sync x32", "null x32", None), iops("batch x32", "null x32", Some(0.95))],
+    }
+}
+
+/// What each manner of waiting costs in CPU time where an operation takes 100 us of nobody's.
+fn wait(library: &Path) -> Benchmark {
+    const NAMES: [(&str, [&str; 3]); 3] = [
+        ("batch", ["batch spin", "batch yield", "batch block"]),
+        ("stream", ["stream spin", "stream yield", "stream block"]),
+        ("pool", ["pool spin", "pool yield", "pool block"]),
+    ];
+    let contender = |mode: &str, wait, name| Contender {
+        name,
+        words: backend(library, "cufile", &format!("--iodepth=8 --gpu_mode={mode} --gpu_wait={wait}")),
+        is_synchronous: false,
+    };
+    let mut contenders = Vec::new();
+    let mut comparisons = Vec::new();
+    for (mode, [spin, yields, block]) in NAMES {
+        contenders.extend([contender(mode, "spin", spin), contender(mode, "yield", yields), contender(mode, "block", block)]);
+        let per_cpu = |contender, floor| Comparison { contender, yardstick: spin, figure: Figure::PerCpu, floor };
+        comparisons.extend([per_cpu(yields, None), per_cpu(block, Some(1.0))]);
+    }
+    Benchmark {
+        name: "wait",
+        about: "CPU time of gpu_wait= where an operation takes 100 us: simulated libcufile, 4 KiB random reads, iodepth=8",
+        place: Place::Tmpfs,
+        on: Surroundings { environment: Some("cufile-sim"), variables: &[("GPUIO_SIM_CUFILE_DELAY_US", "100")], with_libcufile: false },
+        shared: random_reads(),
+        contenders,
+        comparisons,
+    }
+}
