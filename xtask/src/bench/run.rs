@@ -122,7 +122,7 @@ fn read(job: &Value, used: Option<CpuTime>) -> Result<Sample, String> {
     let seconds = positive("read.runtime", &read["runtime"])? / 1e3;
     let (user, system) = match used {
         Some(used) => (used.user / seconds * 100.0, used.system / seconds * 100.0),
-        None => (positive("usr_cpu", &job["usr_cpu"])?, positive("sys_cpu", &job["sys_cpu"])?),
+        None => (positive("usr_cpu", &job["usr_cpu"])?, job["sys_cpu"].as_f64().ok_or("no sys_cpu")?), // null calls no kernel
     };
     Ok(Sample { iops, cpu_us: (user + system) / 100.0 * seconds * 1e6 / ios, user, system })
 }
