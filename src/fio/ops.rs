@@ -97,6 +97,9 @@ pub fn fill<E: Engine>(entries: &'static [Entry]) {
 }
 
 fn unknown(fio: &Symbols, version: c_int) -> String {
+    if TABLES.is_empty() {
+        return format!("fio's structs are not known on {}: this library serves x86_64 and aarch64", std::env::consts::ARCH);
+    }
     format!(
         "{} (engine interface {version}) is not known to this library, and none of the known interfaces ({} to {}) fits it; update libgpuio, \
          or build it with FIO_SRC=/path/to/that/fio and --features fio-src",
