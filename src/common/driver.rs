@@ -29,6 +29,10 @@ pub trait Driver {
     /// Undoes [`Driver::attach`]. No operation is in flight.
     fn detach(&mut self) {}
 
+    /// Something that never ended may still use what was registered and opened: nothing of it is given back any more, nor is the vendor's
+    /// library closed in this process.
+    fn abandon(&mut self) {}
+
     fn open_file(&mut self, _fd: RawFd, _name: &str) -> Result<Handle, String> {
         Ok(Handle::default())
     }

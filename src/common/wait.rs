@@ -1,5 +1,6 @@
 //! Waiting, apart from what is waited for: a bell that threads sleep on, a deadline, and the manner that the user chose.
 
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -44,23 +45,36 @@ impl Manner {
     }
 }
 
-/// When a wait ends at the latest; it shrinks over several blocking calls.
-pub struct Deadline(Option<Instant>);
+/// When a wait ends at the latest; it shrinks over several blocking calls. The time starts at the first look at it, so that a wait that
+/// finds everything there never asks for the time.
+pub struct Deadline {
+    timeout: Option<Duration>,
+    /// Once the time has started; `None` inside for a time that is too long for the clock.
+    end: OnceCell<Option<Instant>>,
+}
 
 impl Deadline {
     /// `None` waits for ever. A time too long for the clock is for ever, too.
     pub fn after(timeout: Option<Duration>) -> Self {
-        Self(timeout.and_then(|t| Instant::now().checked_add(t)))
+        Self { timeout, end: OnceCell::new() }
+    }
+
+    fn end(&self) -> Option<Instant> {
+        *self.end.get_or_init(|| Instant::now().checked_add(self.timeout?))
     }
 
     #[inline]
     pub fn is_past(&self) -> bool {
-        self.0.is_some_and(|end| Instant::now() >= end)
+        match self.timeout {
+            None => false,
+            Some(Duration::ZERO) => true,
+            Some(_) => self.end().is_some_and(|end| Instant::now() >= end),
+        }
     }
 
     /// Whichever of the two ends first.
     pub fn sooner<'a>(&'a self, other: &'a Self) -> &'a Self {
-        match (self.0, other.0) {
+        match (self.end(), other.end()) {
             (Some(own), Some(others)) if own <= others => self,
             (Some(_), None) => self,
             _ => other,
@@ -69,7 +83,8 @@ impl Deadline {
 
     /// What is left of it; `None` for ever.
     pub fn left(&self) -> Option<Duration> {
-        self.0.map(|end| end.saturating_duration_since(Instant::now()))
+        self.timeout?;
+        self.end().map(|end| end.saturating_duration_since(Instant::now()))
     }
 }
 

@@ -116,6 +116,11 @@ impl Driver for Cufile {
         }
     }
 
+    fn abandon(&mut self) {
+        self.registered = None;
+        self.share.keep();
+    }
+
     fn open_file(&mut self, fd: RawFd, name: &str) -> Result<Handle, String> {
         let registered = self.share.library().calls.register_file(fd);
         registered

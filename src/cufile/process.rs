@@ -67,6 +67,11 @@ impl Share {
         Ok(Self { library })
     }
 
+    /// Leaves the driver open for as long as the process lives.
+    pub fn keep(&self) {
+        *USERS.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
     pub fn library(&self) -> &'static Library {
         self.library
     }

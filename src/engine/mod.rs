@@ -2,6 +2,7 @@
 //! [`backend`] chooses them.
 
 mod backend;
+mod flying;
 mod memory;
 mod options;
 mod report;
@@ -14,8 +15,10 @@ use std::time::Duration;
 
 use crate::common::driver::{Driver, Handle};
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
+use crate::common::wait::Deadline;
 use crate::faults;
-use crate::fio::{self, Direction, Done, Entry, File, IoUnit, OptionSpec, Outcome, Queued, Refusal, UnitId};
+use crate::fio::{self, Direction, Done, Entry, File, IoUnit, OptionSpec, Outcome, Queued, Refusal, UnitId, Waiting};
+use flying::Flying;
 use memory::{Memory, Region};
 use report::{Counters, Report};
 use staging::Staging;
@@ -31,6 +34,11 @@ pub struct Job {
     /// What sizes and offsets are to be a multiple of.
     alignment: Option<usize>,
     files: Vec<OpenFile>,
+    flying: Flying,
+    /// Whether nothing of the vendor's touches the buffers once the transport is cancelled.
+    is_quiet: bool,
+    /// Units that were given up, and that fio has not fetched yet.
+    given_up: Vec<Done>,
     /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
     held: Option<Done>,
     notices: Notices,
@@ -38,9 +46,14 @@ pub struct Job {
     report: Option<Report>,
 }
 
+/// How long a transport may wait before fio is asked whether it wants to end the job.
+const SLICE: Duration = Duration::from_millis(50);
+
 /// What is remembered of an I/O unit while the transport has its operation.
 #[derive(Clone, Copy)]
 struct InFlight {
+    /// In [`Flying`].
+    place: u32,
     unit: UnitId,
     wanted: usize,
     transfer: Transfer,
@@ -101,9 +114,9 @@ impl fio::Engine for Job {
     }
 
     fn free(&mut self) {
-        let is_quiet = self.transport.cancel();
+        self.cancel();
         self.driver.detach();
-        if let Some(memory) = self.memory.take().filter(|_| !is_quiet) {
+        if let Some(memory) = self.memory.take().filter(|_| !self.is_quiet) {
             std::mem::forget(memory); // something still may write to it
         }
     }
@@ -123,7 +136,9 @@ impl fio::Engine for Job {
     fn closing(&mut self, file: &File) {
         if let Some(fd) = self.files.get_mut(file.index()).and_then(|open| open.fd.take()) {
             self.transport.file_closed(fd);
-            self.driver.close_file(self.files[file.index()].handle);
+            if self.is_quiet {
+                self.driver.close_file(self.files[file.index()].handle);
+            }
         }
     }
 
@@ -149,7 +164,8 @@ impl fio::Engine for Job {
         if self.alignment.is_some() {
             self.check_alignment(offset, buffer.len(), at);
         }
-        let tag = InFlight { unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
+        let Some(place) = self.flying.next() else { return Queued::Done(Outcome::failed(libc::ECANCELED)) };
+        let tag = InFlight { place, unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
         let (fd, handle, base) = (file.fd(), self.files.get(file.index()).map_or(Handle::default(), |open| open.handle), self.region.base);
         match self.transport.submit(&Operation { tag, transfer, fd, handle, offset, buffer, base, at }) {
             Submitted::Done(moved) => {
@@ -162,28 +178,44 @@ impl fio::Engine for Job {
                     _ => Queued::Done(outcome),
                 }
             }
-            Submitted::InFlight => Queued::InFlight,
+            Submitted::InFlight => {
+                self.flying.insert(tag);
+                Queued::InFlight
+            }
             Submitted::Busy => Queued::Busy,
         }
     }
 
     fn commit(&mut self) -> Result<(), i32> {
-        self.transport.commit()
+        if self.flying.is_over() { Ok(()) } else { self.transport.commit() }
     }
 
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), i32> {
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, waiting: &Waiting, done: &mut Vec<Done>) -> Result<(), i32> {
         faults::strike("reap");
         if let Some(held) = self.held.take() {
             done.push(held);
             return Ok(());
         }
+        let deadline = Deadline::after(timeout);
+        let min = min.min(max).min(self.flying.len());
+        loop {
+            if self.flying.is_over() {
+                let count = self.given_up.len().min(max - done.len());
+                done.extend(self.given_up.drain(..count));
+                return Ok(());
+            }
+            self.reap_slice(min - done.len(), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
+            if done.len() >= min || deadline.is_past() {
+                break;
+            }
+            if waiting.must_end() && self.flying.is_stuck() {
+                self.give_up(waiting);
+            }
+        }
         if !self.notices.shallow {
             self.say_why_shallow();
         }
-        let Self { transport, counters, notices, driver, files, .. } = self;
-        transport.reap(min, max, timeout, &mut |tag, moved| {
-            done.push(Done { unit: tag.unit, outcome: account(counters, notices, driver.as_ref(), files, tag, moved) });
-        })
+        Ok(())
     }
 
     fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome {
@@ -206,6 +238,41 @@ impl fio::Engine for Job {
 }
 
 impl Job {
+    /// Waits no longer than `most`.
+    #[inline]
+    fn reap_slice(&mut self, min: usize, max: usize, most: Duration, done: &mut Vec<Done>) -> Result<(), i32> {
+        let Self { transport, counters, notices, driver, files, flying, .. } = self;
+        transport.reap(min, max, Some(most), &mut |tag, moved| {
+            flying.remove(tag.place);
+            done.push(Done { unit: tag.unit, outcome: account(counters, notices, driver.as_ref(), files, tag, moved) });
+        })
+    }
+
+    /// Hands back what does not end, each operation with a line: fio would wait for it for ever, and a signal would not end the job.
+    #[cold]
+    fn give_up(&mut self, waiting: &Waiting) {
+        for tag in self.flying.give_up() {
+            fio::line(&format!(
+                "{} is not back after {:.1} s and was given up",
+                describe(&self.files, tag),
+                waiting.age(tag.unit).as_secs_f64()
+            ));
+            let failed = Moved::failed(libc::ECANCELED, 0);
+            let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, failed);
+            self.given_up.push(Done { unit: tag.unit, outcome });
+        }
+        self.cancel();
+    }
+
+    /// Ends the transport. Where the vendor does not let go of an operation, whatever it may still use stays: the memory, its registration
+    /// and the files' are leaked on purpose.
+    fn cancel(&mut self) {
+        if self.is_quiet && !self.transport.cancel() {
+            self.is_quiet = false;
+            self.driver.abandon();
+        }
+    }
+
     #[inline(never)]
     fn check_alignment(&mut self, offset: u64, length: usize, at: usize) {
         let Some(unit) = self.alignment else { return };
@@ -273,22 +340,21 @@ fn complain(notices: &mut Notices, driver: &dyn Driver, files: &[OpenFile], tag:
         return;
     }
     notices.failed = true;
+    fio::line(&format!("{}: {} (said once; the report counts them all)", describe(files, tag), driver.explain(moved.code)));
+}
+
+fn describe(files: &[OpenFile], tag: InFlight) -> String {
     let name = files.get(tag.file).map_or("a file", |file| &file.name);
     let what = if tag.transfer == Transfer::Read { "read" } else { "write" };
-    fio::line(&format!(
-        "{what} of {name} at offset {}, {} bytes: {} (said once; the report counts them all)",
-        tag.offset,
-        tag.wanted,
-        driver.explain(moved.code)
-    ));
+    format!("{what} of {name} at offset {}, {} bytes", tag.offset, tag.wanted)
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
         faults::strike("cleanup");
-        self.transport.cancel();
+        self.cancel();
         for file in self.files.drain(..) {
-            if file.fd.is_some() {
+            if file.fd.is_some() && self.is_quiet {
                 self.driver.close_file(file.handle);
             }
         }

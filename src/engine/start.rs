@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::backend::{self, Choice, Opened};
+use super::flying::Flying;
 use super::memory::Layout;
 use super::options::{Memory, Options};
 use super::report::{Counters, Report};
@@ -57,6 +58,9 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         staging,
         alignment,
         files: Vec::new(),
+        flying: Flying::new(depth),
+        is_quiet: true,
+        given_up: Vec::new(),
         held: None,
         notices: Notices::default(),
         counters: Counters::default(),

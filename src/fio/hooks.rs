@@ -10,6 +10,7 @@ use super::options::OptionSpec;
 use super::symbols::{self, Symbols};
 use super::thread::{self, Job};
 use super::unit::{self, File, IoUnit, Outcome, UnitId};
+use super::waiting::Waiting;
 use super::{guard, log};
 
 const COMPLETED: c_int = 0;
@@ -85,7 +86,8 @@ pub trait Engine: Sized + 'static {
     fn commit(&mut self) -> Result<(), i32>;
 
     /// Waits until `min` operations have ended, or `timeout` has passed, and appends at most `max` of them to `done`.
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), i32>;
+    /// Where fio wants to end the job and they do not end, it does not wait for ever.
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, waiting: &Waiting, done: &mut Vec<Done>) -> Result<(), i32>;
 
     /// fio has stamped the completion of a reaped unit and looks at its bytes next; what is done here is in no latency. Returns how the unit
     /// is to end.
@@ -304,11 +306,13 @@ pub(super) unsafe extern "C" fn commit<E: Engine>(td: *mut c_void) -> c_int {
 
 pub(super) unsafe extern "C" fn getevents<E: Engine>(td: *mut c_void, min: c_uint, max: c_uint, timeout: *const libc::timespec) -> c_int {
     // SAFETY: fio passes the job, in its own thread.
-    let Some(cell) = (unsafe { cell::<E>(td) }) else { return -libc::EIO };
+    let (Some(cell), Some(at), Some(fio)) = (unsafe { cell::<E>(td) }, layout::thread(), symbols::fio()) else { return -libc::EIO };
+    // SAFETY: as above; the job came up, so its layout was confirmed.
+    let waiting = unsafe { Waiting::new(td, at, fio) };
     // SAFETY: null, or a timespec that lives through the call.
     let timeout = unsafe { timeout.as_ref() }.map(|t| Duration::new(t.tv_sec as u64, t.tv_nsec as u32));
     cell.done.clear();
-    let reaped = guard::catch("getevents", || cell.engine.reap(min as usize, max as usize, timeout, &mut cell.done));
+    let reaped = guard::catch("getevents", || cell.engine.reap(min as usize, max as usize, timeout, &waiting, &mut cell.done));
     match reaped {
         Some(Ok(())) => cell.done.len() as c_int,
         Some(Err(errno)) => -errno,

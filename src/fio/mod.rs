@@ -14,6 +14,7 @@ mod peek;
 mod symbols;
 mod thread;
 mod unit;
+mod waiting;
 
 pub use hooks::{Done, Engine, Queued, Refusal, ZONED};
 pub use job_options::JobOptions;
@@ -22,3 +23,4 @@ pub use ops::{Entry, OpsTable, fill};
 pub use options::{OptionSpec, OptionValues};
 pub use thread::Job;
 pub use unit::{Direction, File, IoUnit, Outcome, UnitId};
+pub use waiting::Waiting;

@@ -61,6 +61,15 @@ pub(super) fn now(fio: &Symbols) -> libc::timespec {
     time
 }
 
+/// When a unit was issued.
+///
+/// # Safety
+/// `unit` is live.
+pub(super) unsafe fn issued(unit: UnitId) -> libc::timespec {
+    // SAFETY: as promised by the caller; issue_time is inside every version's unit.
+    unsafe { unit.as_ptr().byte_add(ISSUE_TIME).cast::<libc::timespec>().read() }
+}
+
 /// Stamps a unit as issued at `time` and counts its submission latency, as fio's own asynchronous engines do.
 ///
 /// # Safety
