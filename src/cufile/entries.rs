@@ -24,11 +24,14 @@ impl Entry {
     /// What is left of an operation after `done` bytes. `name` comes back with its event.
     pub fn new<T>(operation: &Operation<T>, done: usize, name: usize) -> Self {
         const CUFILE_BATCH: c_int = 1;
+        let at = operation.at + done;
+        // In host memory both generations of libcufile leave out the offset in the buffer, and move the bytes at its base.
+        let (base, buffer_offset) = if operation.is_in_place() { (operation.base + at, 0) } else { (operation.base, at as i64) };
         Self {
             mode: CUFILE_BATCH,
-            base: operation.base,
+            base,
             file_offset: operation.offset as i64 + done as i64,
-            buffer_offset: (operation.at + done) as i64,
+            buffer_offset,
             size: operation.buffer.len() - done,
             file: operation.handle.0,
             opcode: c_int::from(operation.transfer == Transfer::Write),
@@ -41,9 +44,9 @@ impl Entry {
         self.cookie
     }
 
-    /// Whether its size and both of its offsets are multiples of 4 KiB.
+    /// Whether its size, its place in the file and its place in memory are multiples of 4 KiB.
     pub fn is_aligned(&self) -> bool {
-        (self.size as u64 | self.file_offset as u64 | self.buffer_offset as u64) % 4096 == 0
+        (self.size as u64 | self.file_offset as u64 | self.base as u64 | self.buffer_offset as u64) % 4096 == 0
     }
 }
 
