@@ -54,6 +54,8 @@ call_table! {
 const NO_DEVICE: Status = 100;
 /// `CU_STREAM_NON_BLOCKING`: copies do not wait for work on the default stream.
 const NON_BLOCKING: c_uint = 1;
+/// Smaller blocks share a page of the device's, at any multiple of 512 bytes; what fills its pages starts at one, as pinning for I/O wants.
+const PAGE: usize = 2 << 20;
 /// `CU_MEM_ATTACH_GLOBAL`.
 const ATTACH_GLOBAL: c_uint = 1;
 
@@ -225,7 +227,7 @@ impl Device for CudaDevice {
         // SAFETY: a place for the address; the context is current in a thread that has entered.
         let status = unsafe {
             match kind {
-                Kind::Device => (calls.cuMemAlloc_v2)(&mut address, bytes),
+                Kind::Device => (calls.cuMemAlloc_v2)(&mut address, bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes)),
                 Kind::Managed => (calls.cuMemAllocManaged)(&mut address, bytes, ATTACH_GLOBAL),
                 Kind::Pinned => {
                     let mut host = std::ptr::null_mut();
