@@ -21,9 +21,10 @@ pub trait Driver {
         None
     }
 
-    /// Registers the I/O buffers of the job: `bytes` bytes from `base` on.
-    fn attach(&mut self, _base: usize, _bytes: usize) -> Result<(), String> {
-        Ok(())
+    /// Registers the I/O buffers of the job: `bytes` bytes from `base` on. The line is for the user, where they stay unregistered though the
+    /// job asked for it.
+    fn attach(&mut self, _base: usize, _bytes: usize) -> Result<Option<String>, String> {
+        Ok(None)
     }
 
     /// Undoes [`Driver::attach`]. No operation is in flight.

@@ -128,6 +128,7 @@ call_table! {
         optional fn cuFileStreamDeregister(*mut c_void) -> Status;
         optional fn cuFileDriverGetProperties(*mut Properties) -> Status;
         optional fn cuFileGetParameterPosixPoolSlabArray(*mut usize, *mut usize, c_int) -> Status;
+        optional fn cuFileSetParameterSizeT(c_int, usize) -> Status;
         optional fn cuFileDriverClose_v2() -> Status;
         optional fn cuFileDriverClose() -> Status;
         optional fn cuFileGetVersion(*mut c_int) -> Status;
@@ -217,6 +218,15 @@ impl Calls {
     /// The largest batch that the driver's properties promise.
     pub fn batch_limit(&self) -> Option<u32> {
         self.properties().map(|properties| properties.max_batch_io_size).filter(|&limit| limit > 0)
+    }
+
+    /// How many I/O threads the library has for each GPU, to be said before the driver is opened. A version that cannot be told has none.
+    pub fn set_io_threads(&self, count: usize) {
+        const EXECUTION_MAX_IO_THREADS: c_int = 2;
+        if let Some(set) = self.cuFileSetParameterSizeT {
+            // SAFETY: two numbers.
+            unsafe { set(EXECUTION_MAX_IO_THREADS, count) };
+        }
     }
 
     /// Whether every byte goes through bounce buffers in host memory, since no kind of storage has a direct path here.

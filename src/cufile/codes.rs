@@ -5,8 +5,11 @@ use super::calls::Status;
 use crate::common::transport::Moved;
 
 pub const CUDA_DRIVER_ERROR: i32 = 5011;
+pub const MEMORY_TYPE_INVALID: i32 = 5013;
+pub const INVALID_MAPPING_SIZE: i32 = 5016;
 pub const HANDLE_NOT_REGISTERED: i32 = 5027;
 pub const INTERNAL_ERROR: i32 = 5030;
+pub const PINNING_FAILED: i32 = 5036;
 pub const BATCH_FULL: i32 = 5037;
 pub const ASYNC_NOT_SUPPORTED: i32 = 5038;
 

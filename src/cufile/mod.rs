@@ -6,6 +6,7 @@ mod codes;
 mod entries;
 mod lanes;
 mod process;
+mod settings;
 mod slabs;
 mod stream;
 
@@ -70,6 +71,13 @@ impl Cufile {
         Streams::new(self.share.library(), &self.cuda, depth, count, manner)
     }
 
+    /// How much can be pinned on the device, where a failure is about that.
+    fn room(&self, failure: Failure) -> String {
+        let Failure::Own(codes::INVALID_MAPPING_SIZE | codes::PINNING_FAILED) = failure else { return String::new() };
+        let kib = self.share.library().calls.bar_size(self.device.place().ordinal).filter(|&kib| kib > 0);
+        kib.map_or_else(String::new, |kib| format!("; the GPU's BAR1 has {kib} KiB in all"))
+    }
+
     /// A worker for blocking calls, for this job's thread or one of a pool.
     pub fn worker(&self) -> Direct {
         Direct { device: self.device.clone(), library: self.share.library() }
@@ -97,17 +105,20 @@ impl Driver for Cufile {
         Some(self.share.library().version.clone())
     }
 
-    fn attach(&mut self, base: usize, bytes: usize) -> Result<(), String> {
+    fn attach(&mut self, base: usize, bytes: usize) -> Result<Option<String>, String> {
         if !self.register {
-            return Ok(());
+            return Ok(None);
         }
-        self.share.library().calls.register_buffer(base, bytes).map_err(|failure| {
-            let room = self.share.library().calls.bar_size(self.device.place().ordinal);
-            let room = room.map_or_else(String::new, |kib| format!("; the GPU's BAR1 has {kib} KiB in all"));
-            format!("cuFileBufRegister of {bytes} bytes: {}{room}", Library::explain(failure))
-        })?;
-        self.registered = Some(base);
-        Ok(())
+        let Err(failure) = self.share.library().calls.register_buffer(base, bytes) else {
+            self.registered = Some(base);
+            return Ok(None);
+        };
+        let line = format!("cuFileBufRegister of {bytes} bytes: {}{}", Library::explain(failure), self.room(failure));
+        match failure {
+            // Managed memory: libcufile registers none, and moves it all the same.
+            Failure::Own(codes::MEMORY_TYPE_INVALID) => Ok(Some(format!("the I/O buffers stay unregistered: {line}, or gpu_register=0"))),
+            _ => Err(line),
+        }
     }
 
     fn detach(&mut self) {

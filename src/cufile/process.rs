@@ -4,6 +4,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::calls::{Calls, modules_are_listed};
 use super::codes::Failure;
+use super::settings;
 use crate::common::cuda::Cuda;
 use crate::common::device::DeviceError;
 use crate::common::library;
@@ -31,6 +32,16 @@ impl Library {
             None => "of unknown version".to_owned(),
         };
         Ok(Self { calls, version: format!("libcufile {version}") })
+    }
+
+    /// libcufile 1.20 starts I/O threads for every GPU that it sees, each with a context; where there are several GPUs it gets none, unless
+    /// its settings ask for them. Only I/Os larger than min_io_threshold_size_kb (8 MiB) are ever split among them.
+    fn keep_to_named_devices(&self) {
+        let several = Cuda::get().is_ok_and(|cuda| cuda.count() > 1);
+        let asked = settings::read().is_some_and(|settings| !settings["execution"]["max_io_threads"].is_null());
+        if several && !asked {
+            self.calls.set_io_threads(0);
+        }
     }
 
     /// What a failure of one of its calls means.
@@ -61,6 +72,7 @@ impl Share {
         let library = Library::get()?;
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         if *users == 0 {
+            library.keep_to_named_devices();
             library.calls.open_driver().map_err(|failure| format!("cuFileDriverOpen: {}", Library::explain(failure)))?;
         }
         *users += 1;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::calls::Calls;
+use super::settings;
 
 /// What cufile.json says where it says nothing: KiB and count of each class.
 const DEFAULT: [(usize, usize); 3] = [(4, 128), (1024, 64), (16384, 64)];
@@ -41,7 +42,9 @@ impl Slabs {
             return Self { classes: classes.clone(), wanting: None };
         }
         let told = calls.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
-        let classes = told.or_else(of_settings).unwrap_or_else(|| DEFAULT.iter().map(|(kib, count)| (kib * 1024, *count)).collect());
+        let classes = told
+            .or_else(|| classes_in(&settings::read()?))
+            .unwrap_or_else(|| DEFAULT.iter().map(|(kib, count)| (kib * 1024, *count)).collect());
         let slabs = Self::new(classes);
         pools.push(Pool { process, device, classes: slabs.classes.clone() });
         slabs
@@ -80,15 +83,8 @@ impl Slabs {
     }
 }
 
-/// The classes in the settings that libcufile reads: JSON with comments.
-fn of_settings() -> Option<Vec<(usize, usize)>> {
-    let path = std::env::var("CUFILE_ENV_PATH_JSON").unwrap_or_else(|_| "/etc/cufile.json".to_owned());
-    classes_in(&std::fs::read_to_string(path).ok()?)
-}
-
-fn classes_in(text: &str) -> Option<Vec<(usize, usize)>> {
-    let bare: String = text.lines().map(|line| line.split_once("//").map_or(line, |(before, _)| before)).collect();
-    let settings: serde_json::Value = serde_json::from_str(&bare).ok()?;
+/// The classes in the settings that libcufile reads.
+fn classes_in(settings: &serde_json::Value) -> Option<Vec<(usize, usize)>> {
     let list = |name: &str| -> Option<Vec<usize>> {
         settings["properties"][name].as_array()?.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok())).collect()
     };
@@ -114,10 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_are_read_with_their_comments() {
-        let text = "{ // a comment\n \"properties\": {\n  // sizes\n  \"posix_pool_slab_size_kb\": [4, 1024],\n  \"posix_pool_slab_count\": [7, 9] } }";
-        assert_eq!(classes_in(text), Some(vec![(4096, 7), (1 << 20, 9)]));
-        assert_eq!(classes_in("{ \"properties\": { \"posix_pool_slab_count\": [1, 2, 3] } }").unwrap()[2], (16 << 20, 3));
-        assert_eq!(classes_in("{}"), None);
+    fn the_classes_of_the_settings_are_those_that_count() {
+        let classes = |text| classes_in(&settings::parse(text).unwrap());
+        let text = "{ \"properties\": { \"posix_pool_slab_size_kb\": [4, 1024], \"posix_pool_slab_count\": [7, 9] } }";
+        assert_eq!(classes(text), Some(vec![(4096, 7), (1 << 20, 9)]));
+        assert_eq!(classes("{ \"properties\": { \"posix_pool_slab_count\": [1, 2, 3] } }").unwrap()[2], (16 << 20, 3));
+        assert_eq!(classes("{}"), None);
     }
 }

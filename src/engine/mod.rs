@@ -98,7 +98,7 @@ impl fio::Engine for Job {
         }
         let mut memory = Memory::new(self.layout, self.driver.device(), bytes).map_err(refuse)?;
         self.region = memory.region();
-        self.driver.attach(self.region.base, bytes).map_err(refuse)?;
+        self.driver.attach(self.region.base, bytes).map_err(refuse)?.iter().for_each(|line| fio::line(line));
         self.transport.attach(self.region.whole()).map_err(refuse)?.iter().for_each(|line| fio::line(line));
         Ok(self.memory.insert(memory).start())
     }
