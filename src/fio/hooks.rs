@@ -154,11 +154,12 @@ unsafe fn start<E: Engine>(td: *mut c_void) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(super) unsafe extern "C" fn io_u_init<E: Engine>(_td: *mut c_void, io_u: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn io_u_init<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
     let confirmed = guard::catch("io_u_init", || {
         symbols::fio().map_or(Ok(()), |fio| layout::confirm_unit(io_u as usize, fio)).inspect_err(|line| log::line(line))
     });
-    if matches!(confirmed, Some(Ok(()))) { 0 } else { libc::ENOTSUP }
+    // SAFETY: fio passes the job, after its init.
+    unsafe { failing(td, if matches!(confirmed, Some(Ok(()))) { 0 } else { libc::ENOTSUP }) }
 }
 
 pub(super) unsafe extern "C" fn iomem_alloc<E: Engine>(td: *mut c_void, bytes: usize) -> c_int {
@@ -215,7 +216,20 @@ pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
             }
         }
     });
-    ready.unwrap_or(libc::EIO)
+    // SAFETY: as above.
+    unsafe { failing(td, ready.unwrap_or(libc::EIO)) }
+}
+
+/// The number that a hook returns, made the job's error where it is one.
+///
+/// # Safety
+/// fio passed `td`, a live job, to a hook that is about to return.
+unsafe fn failing(td: *mut c_void, errno: c_int) -> c_int {
+    if let Some(at) = layout::thread().filter(|_| errno != 0) {
+        // SAFETY: this function's own contract; the layout was confirmed in init.
+        unsafe { thread::set_error(td, at, errno) };
+    }
+    errno
 }
 
 pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
@@ -229,12 +243,16 @@ pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut
         // SAFETY: as above; the file is open and live.
         unsafe { cell::<E>(td).map_or(Ok(()), |cell| cell.engine.opened(&File::new(file))) }.inspect_err(|refusal| log::line(&refusal.line))
     });
-    if matches!(opened, Some(Ok(()))) {
-        return 0;
+    let errno = match opened {
+        Some(Ok(())) => return 0,
+        Some(Err(refusal)) => refusal.errno,
+        None => libc::EIO,
+    };
+    // SAFETY: undoes the opening above; the job is live.
+    unsafe {
+        (fio.generic_close_file)(td, file);
+        failing(td, errno)
     }
-    // SAFETY: undoes the opening above.
-    unsafe { (fio.generic_close_file)(td, file) };
-    1
 }
 
 pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {

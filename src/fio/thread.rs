@@ -57,6 +57,18 @@ pub(super) unsafe fn mark_synchronous(td: *mut c_void, at: &ThreadData, ops_flag
     }
 }
 
+/// Makes `errno` the error of a job that has none yet. fio does so for its own calls only: where a hook fails, the job would end with status 0.
+///
+/// # Safety
+/// `td` is a live job, and one of its hooks is running in its own thread.
+pub(super) unsafe fn set_error(td: *mut c_void, at: &ThreadData, errno: i32) {
+    // SAFETY: `error` is an int inside the job, written by the job's own thread.
+    let error = unsafe { &mut *td.byte_add(at.error).cast::<i32>() };
+    if *error == 0 {
+        *error = errno;
+    }
+}
+
 /// The only shift at which the upper part of a job's flags are the engine's.
 fn shift(flags: u64, ops_flags: u32) -> Option<u32> {
     let engine = u64::from(ops_flags) & !RAWIO;
