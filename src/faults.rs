@@ -1,7 +1,8 @@
 //! Deliberate faults for the project's own tests. Without the feature `faults`, which no user's library has, every function is empty.
 //!
 //! `GPUIO_FAULT` holds one of: `panic:POINT` or `panic:POINT:N` (at the N-th time), `oom:iomem_alloc`, `short:N` (a call moves at most N
-//! bytes), `errno:N:CODE` (the N-th transfer fails with CODE).
+//! bytes), `errno:N:CODE` (the N-th transfer fails with CODE), `allocations` (no fault: a line at the job's end counts what was allocated on
+//! the I/O path).
 
 #[cfg(not(feature = "faults"))]
 mod none {
@@ -22,10 +23,26 @@ mod none {
     pub fn errno() -> Option<i32> {
         None
     }
+
+    /// Counts nothing.
+    pub struct OnIoPath;
+
+    #[inline(always)]
+    pub fn on_io_path() -> OnIoPath {
+        OnIoPath
+    }
+
+    #[inline(always)]
+    pub fn account() -> Option<String> {
+        None
+    }
 }
 
 #[cfg(not(feature = "faults"))]
 pub use none::*;
+
+#[cfg(feature = "faults")]
+mod allocations;
 
 #[cfg(feature = "faults")]
 mod planned {
@@ -59,6 +76,13 @@ mod planned {
 
     pub fn cap(bytes: usize) -> usize {
         if word(0) == "short" { bytes.min(word(1).parse().unwrap_or(usize::MAX)) } else { bytes }
+    }
+
+    pub use super::allocations::on_io_path;
+
+    /// The line about allocations, where it was asked for.
+    pub fn account() -> Option<String> {
+        (word(0) == "allocations").then(super::allocations::account)
     }
 
     pub fn errno() -> Option<i32> {

@@ -14,6 +14,7 @@ use crossbeam_queue::ArrayQueue;
 use super::blocking::Blocking;
 use super::transport::{Moved, Operation, Submitted, Transport};
 use super::wait::{Bell, Deadline, Manner};
+use crate::faults;
 
 struct Shared<T> {
     work: ArrayQueue<Operation<T>>,
@@ -62,6 +63,7 @@ fn work<T: Copy, B: Blocking<T>>(shared: &Shared<T>, worker: &mut B) {
     loop {
         let ticket = shared.work_bell.ticket();
         if let Some(operation) = shared.work.pop() {
+            let _path = faults::on_io_path();
             // An operation always comes back: fio would wait for a lost one for ever.
             let ran = panic::catch_unwind(AssertUnwindSafe(|| match failed {
                 None => worker.run(&operation),

@@ -352,6 +352,7 @@ fn describe(files: &[OpenFile], tag: InFlight) -> String {
 impl Drop for Job {
     fn drop(&mut self) {
         faults::strike("cleanup");
+        faults::account().iter().for_each(|line| fio::line(line));
         self.cancel();
         for file in self.files.drain(..) {
             if file.fd.is_some() && self.is_quiet {

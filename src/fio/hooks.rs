@@ -12,6 +12,7 @@ use super::thread::{self, Job};
 use super::unit::{self, File, IoUnit, Outcome, UnitId};
 use super::waiting::Waiting;
 use super::{guard, log};
+use crate::faults;
 
 const COMPLETED: c_int = 0;
 const QUEUED: c_int = 1;
@@ -147,8 +148,11 @@ unsafe fn start<E: Engine>(td: *mut c_void) -> Result<(), Refusal> {
     if let Some(note) = note.filter(|_| job.subjob == 0) {
         log::line(&note);
     }
-    let cell =
-        Box::new(Cell { engine: E::start(&job)?, done: Vec::new(), queued: Vec::new(), is_synchronous: false, without_memory: false });
+    let engine = E::start(&job)?;
+    // As many units as iodepth at most are out: neither list ever grows.
+    let depth = job.fio.int("iodepth").and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1);
+    let (done, queued) = (Vec::with_capacity(depth), Vec::with_capacity(depth));
+    let cell = Box::new(Cell { engine, done, queued, is_synchronous: false, without_memory: false });
     // SAFETY: the field is inside the job and the engine's to write.
     unsafe { td.byte_add(at.io_ops_data).cast::<*mut Cell<E>>().write(Box::into_raw(cell)) };
     Ok(())
@@ -267,6 +271,7 @@ pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mu
 pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
     // SAFETY: fio passes a live job that came up and one of its units.
     let Some((cell, mut unit, fio)) = (unsafe { open::<E>(td, io_u) }) else { return -libc::EIO };
+    let _path = faults::on_io_path();
     match guard::catch("queue", || cell.engine.queue(&unit)).unwrap_or(Queued::Done(Outcome::failed(libc::EIO))) {
         Queued::Done(outcome) => {
             unit.complete(outcome);
@@ -279,7 +284,7 @@ pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_v
         }
         Queued::InFlight => {
             if !cell.is_synchronous {
-                cell.queued.push(unit.id()); // as many as iodepth at most: it grows only while the first ones come
+                cell.queued.push(unit.id());
             }
             QUEUED
         }
@@ -310,6 +315,7 @@ pub(super) unsafe extern "C" fn commit<E: Engine>(td: *mut c_void) -> c_int {
             unsafe { unit::issue(td, unit, now, fio) };
         }
     }
+    let _path = faults::on_io_path();
     let committed = guard::catch("commit", || cell.engine.commit());
     if count > 0 {
         // SAFETY: the job is live; only statistics are touched.
@@ -330,6 +336,7 @@ pub(super) unsafe extern "C" fn getevents<E: Engine>(td: *mut c_void, min: c_uin
     // SAFETY: null, or a timespec that lives through the call.
     let timeout = unsafe { timeout.as_ref() }.map(|t| Duration::new(t.tv_sec as u64, t.tv_nsec as u32));
     cell.done.clear();
+    let _path = faults::on_io_path();
     let reaped = guard::catch("getevents", || cell.engine.reap(min as usize, max as usize, timeout, &waiting, &mut cell.done));
     match reaped {
         Some(Ok(())) => cell.done.len() as c_int,
@@ -345,6 +352,7 @@ pub(super) unsafe extern "C" fn event<E: Engine>(td: *mut c_void, index: c_int) 
     let io_u = done.unit.as_ptr();
     // SAFETY: the unit was the engine's since queue() answered QUEUED, and fio keeps it alive until it gets it back here.
     if let Some((cell, mut unit, _)) = unsafe { open::<E>(td, io_u) } {
+        let _path = faults::on_io_path();
         let outcome = guard::catch("event", || cell.engine.finish(&unit, done.outcome));
         unit.complete(outcome.unwrap_or(Outcome::failed(libc::EIO)));
     }

@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod allocations;
 mod blocks;
 mod devices;
 mod ends;
