@@ -57,6 +57,11 @@ impl Flying {
         self.still_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
     }
 
+    /// Everything that is out.
+    pub fn iter(&self) -> impl Iterator<Item = InFlight> + '_ {
+        self.places.iter().copied().flatten()
+    }
+
     /// Everything that is out, which is not waited for any more; no operation gets a place from now on.
     pub fn give_up(&mut self) -> Vec<InFlight> {
         self.free = Vec::new();

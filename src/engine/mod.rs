@@ -200,8 +200,7 @@ impl fio::Engine for Job {
         let min = min.min(max).min(self.flying.len());
         loop {
             if self.flying.is_over() {
-                let count = self.given_up.len().min(max - done.len());
-                done.extend(self.given_up.drain(..count));
+                self.hand_over_given_up(max, done);
                 return Ok(());
             }
             self.reap_slice(min - done.len(), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
@@ -209,13 +208,22 @@ impl fio::Engine for Job {
                 break;
             }
             if waiting.must_end() && self.flying.is_stuck() {
-                self.give_up(waiting);
+                self.name_the_stuck(waiting);
+                self.give_up(libc::ECANCELED);
             }
         }
         if !self.notices.shallow {
             self.say_why_shallow();
         }
         Ok(())
+    }
+
+    fn fail_all(&mut self, errno: i32, max: usize, done: &mut Vec<Done>) {
+        done.extend(self.held.take());
+        if !self.flying.is_over() {
+            self.give_up(errno);
+        }
+        self.hand_over_given_up(max, done);
     }
 
     fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome {
@@ -248,20 +256,29 @@ impl Job {
         })
     }
 
-    /// Hands back what does not end, each operation with a line: fio would wait for it for ever, and a signal would not end the job.
+    /// Says what does not end, each operation with a line: fio would wait for it for ever, and a signal would not end the job.
     #[cold]
-    fn give_up(&mut self, waiting: &Waiting) {
+    fn name_the_stuck(&self, waiting: &Waiting) {
+        for tag in self.flying.iter() {
+            let (what, age) = (describe(&self.files, tag), waiting.age(tag.unit).as_secs_f64());
+            fio::line(&format!("{what} is not back after {age:.1} s and was given up"));
+        }
+    }
+
+    /// Ends everything that is out with `errno`.
+    #[cold]
+    fn give_up(&mut self, errno: i32) {
         for tag in self.flying.give_up() {
-            fio::line(&format!(
-                "{} is not back after {:.1} s and was given up",
-                describe(&self.files, tag),
-                waiting.age(tag.unit).as_secs_f64()
-            ));
-            let failed = Moved::failed(libc::ECANCELED, 0);
+            let failed = Moved::failed(errno, 0);
             let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, failed);
             self.given_up.push(Done { unit: tag.unit, outcome });
         }
         self.cancel();
+    }
+
+    fn hand_over_given_up(&mut self, max: usize, done: &mut Vec<Done>) {
+        let count = self.given_up.len().min(max.saturating_sub(done.len()));
+        done.extend(self.given_up.drain(..count));
     }
 
     /// Ends the transport. Where the vendor does not let go of an operation, whatever it may still use stays: the memory, its registration

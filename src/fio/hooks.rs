@@ -90,6 +90,9 @@ pub trait Engine: Sized + 'static {
     /// Where fio wants to end the job and they do not end, it does not wait for ever.
     fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, waiting: &Waiting, done: &mut Vec<Done>) -> Result<(), i32>;
 
+    /// reap() has failed: every unit that is out ends with `errno`. Appends at most `max` of them to `done`; reap() hands out the rest.
+    fn fail_all(&mut self, errno: i32, max: usize, done: &mut Vec<Done>);
+
     /// fio has stamped the completion of a reaped unit and looks at its bytes next; what is done here is in no latency. Returns how the unit
     /// is to end.
     fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome;
@@ -338,11 +341,14 @@ pub(super) unsafe extern "C" fn getevents<E: Engine>(td: *mut c_void, min: c_uin
     cell.done.clear();
     let _path = faults::on_io_path();
     let reaped = guard::catch("getevents", || cell.engine.reap(min as usize, max as usize, timeout, &waiting, &mut cell.done));
-    match reaped {
-        Some(Ok(())) => cell.done.len() as c_int,
-        Some(Err(errno)) => -errno,
-        None => -libc::EIO,
-    }
+    let errno = match reaped {
+        Some(Ok(())) => return cell.done.len() as c_int,
+        Some(Err(errno)) => errno,
+        None => libc::EIO,
+    };
+    // fio would report the number returned as it is, and wait again for what is out: the units carry the error instead.
+    guard::catch("getevents", || cell.engine.fail_all(errno, max as usize, &mut cell.done));
+    if cell.done.is_empty() { -errno } else { cell.done.len() as c_int }
 }
 
 pub(super) unsafe extern "C" fn event<E: Engine>(td: *mut c_void, index: c_int) -> *mut c_void {
