@@ -13,7 +13,8 @@ on_every_fio![
 const READS: &str = "filename=f\nsize=4m\nbs=4k\nrw=randread\nnorandommap=1\nnumber_ios=4000\nio_size=1g\n";
 
 fn job(fio: &Fio, text: &str) -> Run {
-    fio.job_file(&format!("[global]\nioengine=external:{}\n{READS}{text}[a]\n", faulty_library().display())).env("GPUIO_FAULT", "allocations")
+    fio.job_file(&format!("[global]\nioengine=external:{}\n{READS}{text}[a]\n", faulty_library().display()))
+        .env("GPUIO_FAULT", "allocations")
 }
 
 #[track_caller]

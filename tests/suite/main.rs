@@ -20,4 +20,5 @@ mod signals;
 mod sync;
 mod trim;
 mod unknown;
+mod uring;
 mod verify;
