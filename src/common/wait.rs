@@ -128,3 +128,34 @@ impl Bell {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_begins_with_the_first_look_and_shrinks() {
+        let deadline = Deadline::after(Some(Duration::from_millis(40)));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!deadline.is_past());
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(deadline.left().is_some_and(|left| left <= Duration::from_millis(20)));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(deadline.is_past());
+    }
+
+    #[test]
+    fn no_time_is_past_at_once_and_for_ever_never() {
+        assert!(Deadline::after(Some(Duration::ZERO)).is_past());
+        let for_ever = [Deadline::after(None), Deadline::after(Some(Duration::MAX))];
+        assert!(for_ever.iter().all(|deadline| !deadline.is_past() && deadline.left().is_none()));
+    }
+
+    #[test]
+    fn the_sooner_of_two_is_the_one_that_ends_first() {
+        let (short, long, for_ever) =
+            (Deadline::after(Some(Duration::from_secs(1))), Deadline::after(Some(Duration::from_secs(9))), Deadline::after(None));
+        assert!(std::ptr::eq(short.sooner(&long), &short) && std::ptr::eq(long.sooner(&short), &short));
+        assert!(std::ptr::eq(for_ever.sooner(&long), &long) && std::ptr::eq(long.sooner(&for_ever), &long));
+    }
+}
