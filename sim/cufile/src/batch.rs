@@ -10,6 +10,7 @@ use sim_common::cufile::{COMPLETE, Entry, Event, FAILED, Status};
 use sim_common::log::Line;
 
 use crate::api::{note, store};
+use crate::instant;
 use crate::knobs::knobs;
 use crate::library::{BATCH_FULL, BATCH_SUBMIT_ERROR, INTERNAL, INVALID_VALUE, IO_ERROR, call, fresh_handle, state, status};
 use crate::scheduler::schedule;
@@ -260,7 +261,7 @@ fn request(entry: &Entry) -> Request {
 unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: *mut Entry, _flags: c_uint) -> Status {
     if knobs().instant {
         // SAFETY: this function's own contract.
-        return unsafe { submit_instantly(handle, count, entries) }.err().unwrap_or_default();
+        return unsafe { instant::submit(handle, count, entries) };
     }
     call("cuFileBatchIOSubmit", |line| {
         line.put_address("batch", handle as u64);
@@ -290,21 +291,6 @@ unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: 
     })
 }
 
-/// All entries done at once, nothing looked at.
-///
-/// # Safety
-/// `entries` has `count` entries.
-unsafe fn submit_instantly(handle: usize, count: c_uint, entries: *const Entry) -> Result<(), Status> {
-    let batch = find(handle)?;
-    let mut inner = batch.lock();
-    inner.in_flight += count;
-    // SAFETY: this function's own contract.
-    for entry in unsafe { std::slice::from_raw_parts(entries, count as usize) } {
-        inner.done.push_back(Done::new(Cookie(entry.cookie as usize), None, Ok(entry.size)));
-    }
-    Ok(())
-}
-
 /// # Safety
 /// `count` may be read and written, `events` has room for what it holds, and `wait` may be read or is null.
 #[unsafe(no_mangle)]
@@ -315,7 +301,12 @@ unsafe extern "C" fn cuFileBatchIOGetStatus(
     events: *mut Event,
     wait: *const libc::timespec,
 ) -> Status {
-    let get = |line: &mut Line| {
+    if knobs().instant {
+        // SAFETY: this function's own contract.
+        return unsafe { instant::status(handle, count, events) };
+    }
+    call("cuFileBatchIOGetStatus", |line| {
+        line.put_address("batch", handle as u64);
         let batch = find(handle)?;
         if count.is_null() || events.is_null() {
             return Err(status(INVALID_VALUE));
@@ -349,13 +340,6 @@ unsafe extern "C" fn cuFileBatchIOGetStatus(
         // SAFETY: not null, and writable by this function's contract.
         unsafe { count.write(u32::try_from(fetched.len()).unwrap_or(most)) };
         Ok(())
-    };
-    if knobs().instant {
-        return get(&mut Line::new()).err().unwrap_or_default();
-    }
-    call("cuFileBatchIOGetStatus", |line| {
-        line.put_address("batch", handle as u64);
-        get(line)
     })
 }
 

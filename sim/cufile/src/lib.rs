@@ -36,6 +36,7 @@
 
 mod api;
 mod batch;
+mod instant;
 mod knobs;
 mod library;
 mod scheduler;
