@@ -9,6 +9,7 @@ pub mod library;
 pub mod memory;
 pub mod pool;
 pub mod posix;
+pub mod topology;
 pub mod transport;
 pub mod uring;
 pub mod wait;

@@ -166,6 +166,9 @@ fn file_hint(failure: Failure, fd: RawFd) -> String {
     let file_system = file_system_of(major, minor).map_or_else(String::new, |name| format!("; its file system is {name}"));
     let udev = format!("/run/udev/data/b{major}:{minor}");
     match failure {
+        Failure::Own(codes::HANDLE_NOT_REGISTERED | codes::INTERNAL_ERROR) if major == 0 => {
+            format!("{file_system}, which lies on no block device, and not every libcufile serves that: use ext4 or xfs, or gpu_io=posix")
+        }
         Failure::Own(codes::HANDLE_NOT_REGISTERED | codes::INTERNAL_ERROR) if !Path::new(&udev).exists() => format!(
             "{file_system}; udev has no data on its block device ({udev} is missing, as in a container), and libcufile asks for it: \
              make /run/udev visible here"

@@ -95,7 +95,12 @@ impl Drop for Share {
         *users -= 1;
         if *users == 0 {
             // Every job has given back its files and buffers before its share.
-            self.library.calls.close_driver();
+            let close = || self.library.calls.close_driver();
+            match Cuda::get() {
+                // 1.20 gives back a context of every GPU here, whether its I/O threads had one or not.
+                Ok(cuda) if cuda.count() > 1 => cuda.keep_contexts(close),
+                _ => close(),
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The one place that chooses a vendor, and refuses what the chosen one cannot do.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::options::{Backend, CudaIo, Data, DeviceIds, Io, Memory, Mode, Options, Wait};
@@ -9,6 +10,7 @@ use crate::common::cuda::{Cuda, CudaDevice};
 use crate::common::device::Device;
 use crate::common::driver::{DeviceOnly, Driver, NoDriver};
 use crate::common::pool::Pool;
+use crate::common::topology;
 use crate::common::transport::Transport;
 use crate::common::uring::{self, Uring};
 use crate::common::wait::Manner;
@@ -77,14 +79,21 @@ fn present() -> Result<Choice, String> {
     })
 }
 
-/// Opens the backend for a job that is number `subjob` of its group, with `depth` operations in flight. `direct` is fio's direct=1.
-pub fn open<T: Copy + Send + 'static>(
-    choice: &Choice,
-    options: &Options,
-    subjob: u32,
-    depth: u32,
-    direct: bool,
-) -> Result<Opened<T>, String> {
+/// What a backend has to know of fio's job.
+pub struct Wanted {
+    /// Its number in its group.
+    pub subjob: u32,
+    /// Operations in flight.
+    pub depth: u32,
+    /// fio's direct=1.
+    pub direct: bool,
+    /// Its first file, or the folder of its files.
+    pub file: PathBuf,
+}
+
+/// Opens the backend for a job.
+pub fn open<T: Copy + Send + 'static>(choice: &Choice, options: &Options, wanted: &Wanted) -> Result<Opened<T>, String> {
+    let depth = wanted.depth;
     check_modes(choice, options)?;
     match choice.backend {
         Backend::Auto | Backend::Host => {
@@ -95,13 +104,15 @@ pub fn open<T: Copy + Send + 'static>(
             };
             Ok(Opened { driver: Box::new(NoDriver), transport, notes: Vec::new() })
         }
-        Backend::Cufile => open_cufile(options, subjob, depth, direct),
+        Backend::Cufile => open_cufile(options, wanted),
         other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host or cufile", other.word())),
     }
 }
 
-fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: u32, direct: bool) -> Result<Opened<T>, String> {
-    let ordinal = device_of(options, subjob)?;
+fn open_cufile<T: Copy + Send + 'static>(options: &Options, wanted: &Wanted) -> Result<Opened<T>, String> {
+    let depth = wanted.depth;
+    let mut notes = Vec::new();
+    let ordinal = device_of(options, wanted, &mut notes)?;
     if goes_posix(options) || options.io == Io::Uring {
         if options.require_direct {
             let word = if goes_posix(options) { Io::Posix } else { options.io }.word();
@@ -112,9 +123,8 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: 
             Io::Uring => uring(options, depth, Some(&device))?,
             _ => issue(|| Bounce::new(device.clone()), options, depth)?,
         };
-        return Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes: Vec::new() });
+        return Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes });
     }
-    let mut notes = Vec::new();
     let mut doubt = |line: &str| match options.require_direct {
         true => Err(format!("gpu_require_direct=1: {line}")),
         false => {
@@ -122,7 +132,7 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, subjob: u32, depth: 
             Ok(())
         }
     };
-    if !direct {
+    if !wanted.direct {
         doubt("direct=0: cuFile goes through the page cache and host memory; use direct=1 for the direct path")?;
     }
     if let Some(line) = cufile::why_not_direct() {
@@ -146,12 +156,18 @@ fn goes_posix(options: &Options) -> bool {
     options.cuda_io == Some(CudaIo::Posix) || options.io == Io::Posix
 }
 
-/// Devices are given out round-robin by subjob number.
-fn device_of(options: &Options, subjob: u32) -> Result<u32, String> {
+/// Devices are given out round-robin by subjob number, also where several are equally near.
+fn device_of(options: &Options, wanted: &Wanted, notes: &mut Vec<String>) -> Result<u32, String> {
+    let turn = |ids: &[u32]| ids.get(wanted.subjob as usize % ids.len().max(1)).copied().unwrap_or(0);
     match &options.device_ids {
         None => Ok(0),
-        Some(DeviceIds::Listed(ids)) => Ok(ids[subjob as usize % ids.len()]),
-        Some(DeviceIds::Nearest) => Err("gpu_dev_ids=nearest is not in this build yet: name the devices".to_owned()),
+        Some(DeviceIds::Listed(ids)) => Ok(turn(ids)),
+        Some(DeviceIds::Nearest) => {
+            let found = topology::nearest(Path::new(topology::SYSFS), &wanted.file, &Cuda::get()?.addresses());
+            let ids: Vec<String> = found.ordinals.iter().map(u32::to_string).collect();
+            notes.push(format!("gpu_dev_ids=nearest is {}: {}", ids.join(":"), found.reason));
+            Ok(turn(&found.ordinals))
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! How a job comes up: its options checked, its backend chosen and opened, and what the user is told.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::backend::{self, Choice, Opened};
+use super::backend::{self, Choice, Opened, Wanted};
 use super::flying::Flying;
 use super::memory::Layout;
 use super::options::{Memory, Options};
@@ -20,7 +21,8 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
     let options = Options::parse(&job.options)?;
     let choice = backend::choose(&options, job.loaded_as)?;
     let depth = job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1);
-    let Opened { driver, transport, notes } = backend::open(&choice, &options, job.subjob, depth, job.fio.int("direct") == Some(1))?;
+    let wanted = Wanted { subjob: job.subjob, depth, direct: job.fio.int("direct") == Some(1), file: first_file(job) };
+    let Opened { driver, transport, notes } = backend::open(&choice, &options, &wanted)?;
     let layout = layout(&options, driver.device().is_some());
     let mut lines = notes;
     let staging = match (layout, driver.device()) {
@@ -66,6 +68,16 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         counters: Counters::default(),
         report,
     })
+}
+
+/// Where the job's files are: its first one, or the folder in which fio makes them.
+fn first_file(job: &fio::Job) -> PathBuf {
+    // In both lists ':' separates, and a backslash takes that meaning from it.
+    let first = |name: &str| {
+        let text = job.fio.text(name).unwrap_or_default().replace("\\:", "\0");
+        text.split(':').next().unwrap_or_default().replace('\0', ":")
+    };
+    Path::new(&first("directory")).join(first("filename"))
 }
 
 fn layout(options: &Options, has_device: bool) -> Layout {

@@ -3,6 +3,9 @@
 //! The declarations are those of cuda.h (CUDA 12 and 13 have the same). Results stay integers: a code that a newer driver adds is no
 //! value of any enum here.
 
+mod places;
+mod primary;
+
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -30,6 +33,7 @@ call_table! {
         fn cuDeviceGetPCIBusId(*mut c_char, c_int, c_int) -> Status;
         fn cuDevicePrimaryCtxRetain(*mut Context, c_int) -> Status;
         fn cuDevicePrimaryCtxRelease_v2(c_int) -> Status;
+        fn cuDevicePrimaryCtxGetState(c_int, *mut c_uint, *mut c_int) -> Status;
         fn cuCtxSetCurrent(Context) -> Status;
         fn cuMemAlloc_v2(*mut Address, usize) -> Status;
         fn cuMemFree_v2(Address) -> Status;
@@ -159,36 +163,14 @@ impl CudaDevice {
             context: std::ptr::null_mut(),
             stream: std::ptr::null_mut(),
         };
-        // SAFETY: places for an int and for a pointer; the device is one that the driver just counted.
-        unsafe {
-            cuda.check((cuda.calls.cuDeviceGet)(&mut opened.device, ordinal as c_int)).map_err(|e| failed("cuDeviceGet", e))?;
-            let mut context = std::ptr::null_mut();
-            cuda.check((cuda.calls.cuDevicePrimaryCtxRetain)(&mut context, opened.device))
-                .map_err(|e| failed("cuDevicePrimaryCtxRetain", e))?;
-            opened.context = context;
-        }
+        // SAFETY: a place for an int; the device is one that the driver just counted.
+        cuda.check(unsafe { (cuda.calls.cuDeviceGet)(&mut opened.device, ordinal as c_int) }).map_err(|e| failed("cuDeviceGet", e))?;
+        opened.context = cuda.retain(opened.device).map_err(|e| failed("cuDevicePrimaryCtxRetain", e))?;
         opened.place = opened.find_place();
         opened.enter().map_err(|e| failed("cuCtxSetCurrent", e))?;
         // SAFETY: a place for a pointer; the context is current.
         cuda.check(unsafe { (cuda.calls.cuStreamCreate)(&mut opened.stream, NON_BLOCKING) }).map_err(|e| failed("cuStreamCreate", e))?;
         Ok(Arc::new(opened))
-    }
-
-    fn find_place(&self) -> Place {
-        let text = |call: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status| {
-            let mut raw = [0u8; 256];
-            // SAFETY: the buffer is as long as said; the driver ends the text in NUL.
-            let status = unsafe { call(raw.as_mut_ptr().cast(), raw.len() as c_int - 1, self.device) };
-            let text = CStr::from_bytes_until_nul(&raw).ok().and_then(|t| t.to_str().ok());
-            text.filter(|t| status == 0 && !t.is_empty()).map(str::to_owned)
-        };
-        let pci = text(self.cuda.calls.cuDeviceGetPCIBusId);
-        Place {
-            ordinal: self.place.ordinal,
-            name: text(self.cuda.calls.cuDeviceGetName).unwrap_or_else(|| "unnamed".to_owned()),
-            numa_node: pci.as_deref().and_then(numa_node),
-            pci,
-        }
     }
 
     /// Waits for what was put on the stream.
@@ -415,14 +397,12 @@ impl Drop for Notices {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        // SAFETY: both were made in open(), and nothing uses them any more; a half-opened device has a null stream or context.
-        unsafe {
-            if !self.stream.is_null() {
-                (self.cuda.calls.cuStreamDestroy_v2)(self.stream);
-            }
-            if !self.context.is_null() {
-                (self.cuda.calls.cuDevicePrimaryCtxRelease_v2)(self.device);
-            }
+        if !self.stream.is_null() {
+            // SAFETY: made in open(), and nothing uses it any more.
+            unsafe { (self.cuda.calls.cuStreamDestroy_v2)(self.stream) };
+        }
+        if !self.context.is_null() {
+            self.cuda.release(self.device);
         }
     }
 }
