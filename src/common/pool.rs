@@ -16,6 +16,9 @@ use super::transport::{Moved, Operation, Submitted, Transport};
 use super::wait::{Bell, Deadline, Manner};
 use crate::faults;
 
+/// How long calls that have begun get to return when the job ends.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 struct Shared<T> {
     work: ArrayQueue<Operation<T>>,
     results: ArrayQueue<(T, Moved)>,
@@ -36,6 +39,8 @@ pub struct Pool<T> {
     in_flight: usize,
     /// Taken since the last commit.
     collected: usize,
+    /// Once cancelled: whether no thread is in a call any more.
+    quiet: Option<bool>,
 }
 
 impl<T: Copy + Send + 'static> Pool<T> {
@@ -48,7 +53,7 @@ impl<T: Copy + Send + 'static> Pool<T> {
             result_bell: Bell::default(),
             stop: AtomicBool::new(false),
         });
-        let mut pool = Self { shared, threads: Vec::new(), path: B::PATH, manner, depth, in_flight: 0, collected: 0 };
+        let mut pool = Self { shared, threads: Vec::new(), path: B::PATH, manner, depth, in_flight: 0, collected: 0, quiet: None };
         for (n, mut worker) in workers.into_iter().enumerate() {
             let shared = pool.shared.clone();
             // A thread that cannot start ends the others: dropping `pool` joins them.
@@ -128,10 +133,29 @@ impl<T: Copy + Send + 'static> Transport<T> for Pool<T> {
     }
 
     fn cancel(&mut self) -> bool {
-        while self.shared.work.pop().is_some() {}
-        self.join();
+        if let Some(quiet) = self.quiet {
+            return quiet;
+        }
+        while self.shared.work.pop().is_some() {
+            self.in_flight -= 1; // it never began
+        }
+        let deadline = Deadline::after(Some(PATIENCE));
+        loop {
+            let ticket = self.shared.result_bell.ticket();
+            if self.shared.results.len() == self.in_flight || deadline.is_past() {
+                break;
+            }
+            self.shared.result_bell.sleep(ticket, Some(Duration::from_millis(1)));
+        }
+        let quiet = self.shared.results.len() == self.in_flight;
+        if quiet {
+            self.join();
+        } else {
+            self.stop();
+            self.threads.clear(); // not joined: one that is stuck ends with the process
+        }
         self.in_flight = 0;
-        true
+        *self.quiet.insert(quiet)
     }
 }
 
@@ -142,10 +166,14 @@ impl<T> Drop for Pool<T> {
 }
 
 impl<T> Pool<T> {
-    /// Ends the threads once the queue is empty.
-    fn join(&mut self) {
+    /// Has the threads end once the queue is empty.
+    fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.work_bell.ring(self.threads.len());
+    }
+
+    fn join(&mut self) {
+        self.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join(); // it catches every panic of its own
         }
@@ -224,5 +252,19 @@ mod tests {
         pool.cancel();
         assert_eq!(pool.in_flight(), 0);
         assert_eq!(Arc::strong_count(&pool.shared), 1);
+    }
+
+    #[test]
+    fn a_thread_that_is_stuck_does_not_hold_up_the_end() {
+        let mut pool = Pool::start(vec![Slow(2000), Slow(1)], 4, Manner::Yield).unwrap();
+        for n in 0..4 {
+            pool.submit(&operation(n));
+        }
+        pool.commit().unwrap();
+        let began = std::time::Instant::now();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!pool.cancel() && !pool.cancel());
+        drop(pool);
+        assert!(began.elapsed() < Duration::from_millis(1500));
     }
 }

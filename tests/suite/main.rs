@@ -3,6 +3,7 @@
 mod harness;
 
 mod allocations;
+mod batch;
 mod blocks;
 mod devices;
 mod ends;

@@ -17,7 +17,7 @@
 //! | `INSTANT` | 0 | 1: transfers succeed at once, nothing is checked and no byte moves |
 //! | `DELAY_US` | none | how long transfers take, a list used in turn (`1000,1000,10000`); they overlap |
 //! | `FAIL_IO` | never | transfer that fails: a positive code is an errno (with -1; usual EIO), a negative one is returned as it is (`3!:-5030`) |
-//! | `SHORT_EVERY`, `SHORT_BYTES` | never, 4096 | every n-th transfer moves at most so many bytes, and at most half |
+//! | `SHORT_EVERY`, `SHORT_BYTES` | never, 4096 | every n-th transfer moves at most so many bytes, and at most half, but one |
 //! | `STUCK` | never | transfer that never ends |
 //! | `ALIGN` | 1 | a size or offset that is no multiple of this fails with EINVAL |
 //! | `FAIL_OPEN` `FAIL_HANDLE` `FAIL_BUF` `FAIL_SETUP` `FAIL_SUBMIT` `FAIL_STATUS` `FAIL_ASYNC` `FAIL_STREAM` | never | the call of that name that fails with CODE (usual 5030) |

@@ -66,7 +66,7 @@ impl Fate {
         Self {
             delay,
             failure: knobs.fail_io.hit(libc::EIO),
-            most: short.then(|| knobs.short_bytes.min(size / 2)),
+            most: short.then(|| knobs.short_bytes.min(size / 2).max(1)),
             stuck: knobs.stuck.hit(0).is_some(),
         }
     }
