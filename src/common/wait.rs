@@ -135,13 +135,12 @@ mod tests {
 
     #[test]
     fn a_deadline_begins_with_the_first_look_and_shrinks() {
-        let deadline = Deadline::after(Some(Duration::from_millis(40)));
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(!deadline.is_past());
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(deadline.left().is_some_and(|left| left <= Duration::from_millis(20)));
-        std::thread::sleep(Duration::from_millis(30));
-        assert!(deadline.is_past());
+        let (short, long) = (Deadline::after(Some(Duration::from_millis(5))), Deadline::after(Some(Duration::from_secs(60))));
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(short.left().is_some() && long.left().is_some_and(|left| left > Duration::from_secs(50)));
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(short.is_past());
+        assert!(long.left().is_some_and(|left| left <= Duration::from_secs(60) - Duration::from_millis(10)));
     }
 
     #[test]
