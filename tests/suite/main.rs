@@ -5,6 +5,7 @@ mod harness;
 mod allocations;
 mod batch;
 mod blocks;
+mod cufile;
 mod devices;
 mod ends;
 mod errors;
