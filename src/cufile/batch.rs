@@ -38,6 +38,8 @@ pub struct Batches<T> {
     /// Ended, and not handed back yet.
     ended: VecDeque<(T, Moved)>,
     in_flight: usize,
+    /// A batch had no room for what was collected for it.
+    has_more: bool,
     manner: Manner,
     /// Never rung: the vendor has no way to wake a sleeper but its own status call.
     bell: Bell,
@@ -77,6 +79,7 @@ impl<T: Copy> Batches<T> {
             slabs,
             ended: VecDeque::with_capacity(depth),
             in_flight: 0,
+            has_more: false,
             manner,
             bell: Bell::default(),
             trouble: None,
@@ -85,7 +88,15 @@ impl<T: Copy> Batches<T> {
     }
 
     /// Moves the backlog into batches as far as there is room, and submits what is collected.
+    #[inline]
     fn pump(&mut self) {
+        if self.has_more || !self.backlog.is_empty() {
+            self.move_backlog();
+        }
+    }
+
+    fn move_backlog(&mut self) {
+        self.has_more = false;
         while let Some(&name) = self.backlog.front() {
             let Some(slot) = &mut self.slots[name] else { break };
             let entry = Entry::new(&slot.operation, slot.done, name);
@@ -122,7 +133,7 @@ impl<T: Copy> Batches<T> {
                 lane.collected.clear();
             }
             // Room comes with the next event.
-            Err(Failure::Own(codes::BATCH_FULL)) if lane.submitted > 0 => {}
+            Err(Failure::Own(codes::BATCH_FULL)) if lane.submitted > 0 => self.has_more = true,
             Err(failure) => self.not_submitted(index, failure),
         }
     }
@@ -197,13 +208,16 @@ impl<T: Copy> Batches<T> {
     /// Takes one event: its operation has ended, or its rest goes before everything that waits.
     #[inline]
     fn take(&mut self, index: usize, event: Event) {
-        let Some(result) = event.result() else { return };
-        let Some(mut slot) = self.release(event.name()) else { return };
+        let (name, Some(result)) = (event.name(), event.result()) else { return };
+        let Some(slot) = self.slots.get_mut(name).and_then(Option::as_mut) else { return };
         self.lanes.lane(index).submitted -= 1;
+        if let (Some(slabs), Some(Place { class: Some(class), .. })) = (&self.slabs, slot.place.take()) {
+            slabs.release(class);
+        }
         if let Ok(bytes @ 1..) = result {
             slot.done += bytes;
             if slot.done < slot.operation.buffer.len() {
-                return self.put_back(slot);
+                return self.backlog.push_front(name);
             }
         }
         let moved = match result {
@@ -211,13 +225,8 @@ impl<T: Copy> Batches<T> {
             _ => Moved::bytes(slot.done),
         };
         self.ended.push_back((slot.operation.tag, moved));
-    }
-
-    fn put_back(&mut self, slot: Slot<T>) {
-        if let Some(name) = self.free.pop() {
-            self.slots[name] = Some(Slot { place: None, ..slot });
-            self.backlog.push_front(name);
-        }
+        self.slots[name] = None;
+        self.free.push(name);
     }
 
     /// Looks at every batch that has something in flight; where that is not enough and the manner is to sleep, sleeps a while.

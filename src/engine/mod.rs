@@ -31,7 +31,7 @@ pub struct Job {
     layout: memory::Layout,
     region: Region,
     staging: Option<Staging>,
-    /// What sizes and offsets are to be a multiple of.
+    /// What sizes and offsets are to be a multiple of, until the user was told that they are not.
     alignment: Option<usize>,
     files: Vec<OpenFile>,
     flying: Flying,
@@ -73,7 +73,6 @@ struct OpenFile {
 #[derive(Default)]
 struct Notices {
     failed: bool,
-    misaligned: bool,
     shallow: bool,
     staging: bool,
 }
@@ -158,11 +157,11 @@ impl fio::Engine for Job {
         };
         let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
         let Some(at) = self.region.offset_of(buffer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
-        if self.staging.is_some() && !self.stage(unit, transfer, at, buffer) {
+        if transfer == Transfer::Write && self.staging.is_some() && !self.stage(unit, at, buffer) {
             return Queued::Done(Outcome::failed(libc::EIO));
         }
-        if self.alignment.is_some() {
-            self.check_alignment(offset, buffer.len(), at);
+        if self.alignment.is_some_and(|unit| (offset as usize | buffer.len() | at) & (unit - 1) != 0) {
+            self.say_misaligned(offset, buffer.len());
         }
         let Some(place) = self.flying.next() else { return Queued::Done(Outcome::failed(libc::ECANCELED)) };
         let tag = InFlight { place, unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
@@ -290,11 +289,9 @@ impl Job {
         }
     }
 
-    #[inline(never)]
-    fn check_alignment(&mut self, offset: u64, length: usize, at: usize) {
-        let Some(unit) = self.alignment else { return };
-        if !self.notices.misaligned && (offset as usize | length | at) & (unit - 1) != 0 {
-            self.notices.misaligned = true;
+    #[cold]
+    fn say_misaligned(&mut self, offset: u64, length: usize) {
+        if let Some(unit) = self.alignment.take() {
             fio::line(&format!(
                 "an I/O at offset {offset} of {length} bytes is not a multiple of {unit} bytes, so the vendor's library takes its slower way \
                  (said once; use bs and offsets that are multiples of {unit})"
@@ -304,10 +301,8 @@ impl Job {
 
     /// Puts the bytes of a write into device memory, outside of the unit's latency. Returns whether the unit can go on.
     #[inline(never)]
-    fn stage(&mut self, unit: &IoUnit, transfer: Transfer, at: usize, buffer: Buffer) -> bool {
-        let Some(staging) = self.staging.as_mut().filter(|staging| transfer == Transfer::Write && staging.stages_writes()) else {
-            return true;
-        };
+    fn stage(&mut self, unit: &IoUnit, at: usize, buffer: Buffer) -> bool {
+        let Some(staging) = self.staging.as_mut().filter(|staging| staging.stages_writes()) else { return true };
         let staged = unit.untimed(|| staging.before_write(&self.region, at, buffer));
         let Err(error) = staged else { return true };
         let what = staging.explain(error);
