@@ -182,7 +182,11 @@ fn issue<T: Copy + Send + 'static, B: Blocking<T>>(
     }
     let threads = options.threads.unwrap_or(depth.min(DEFAULT_THREADS));
     let pool = Pool::start((0..threads).map(|_| worker()).collect(), depth as usize, manner(options));
-    Ok(Box::new(pool.map_err(|error| format!("gpu_threads={threads}: {error}; lower it, or raise the limit of processes"))?))
+    Ok(Box::new(
+        pool.map_err(|error| {
+            format!("a pool of {threads} threads: {error}; lower gpu_threads or iodepth, or raise the limit of processes")
+        })?,
+    ))
 }
 
 fn manner(options: &Options) -> Manner {

@@ -39,6 +39,12 @@ pub struct Job {
     is_quiet: bool,
     /// Units that were given up, and that fio has not fetched yet.
     given_up: Vec<Done>,
+    /// Syncs that wait for what was queued before them, in order.
+    barriers: Vec<Barrier>,
+    /// The number of the next operation.
+    number: u64,
+    /// Operations taken since the last commit.
+    collected: usize,
     /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
     held: Option<Done>,
     notices: Notices,
@@ -49,9 +55,18 @@ pub struct Job {
 /// How long a transport may wait before fio is asked whether it wants to end the job.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// A sync that waits for all operations with a lower number.
+#[derive(Clone, Copy)]
+struct Barrier {
+    unit: UnitId,
+    number: u64,
+}
+
 /// What is remembered of an I/O unit while the transport has its operation.
 #[derive(Clone, Copy)]
 struct InFlight {
+    /// Counts the job's operations.
+    number: u64,
     /// In [`Flying`].
     place: u32,
     unit: UnitId,
@@ -150,10 +165,14 @@ impl fio::Engine for Job {
         let transfer = match unit.direction() {
             Direction::Read => Transfer::Read,
             Direction::Write => Transfer::Write,
-            // Everything written before it has to be done first: fio reaps and asks again.
-            Direction::Trim | Direction::Sync if self.transport.in_flight() > 0 => return Queued::Busy,
-            Direction::Trim => return Queued::Done(unit.trim()),
-            Direction::Sync => return Queued::Done(unit.sync()),
+            // What is only collected may be about the same bytes: fio starts it first, and asks again.
+            Direction::Trim if self.collected > 0 => return Queued::Busy,
+            Direction::Trim => return Queued::Done(self.discard(unit)),
+            Direction::Sync if self.flying.len() == 0 => return Queued::Done(sync(&mut self.counters, unit)),
+            Direction::Sync => {
+                self.barriers.push(Barrier { unit: unit.id(), number: self.number });
+                return Queued::InFlight;
+            }
         };
         let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
         let Some(at) = self.region.offset_of(buffer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
@@ -164,21 +183,25 @@ impl fio::Engine for Job {
             self.say_misaligned(offset, buffer.len());
         }
         let Some(place) = self.flying.next() else { return Queued::Done(Outcome::failed(libc::ECANCELED)) };
-        let tag = InFlight { place, unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
+        let tag = InFlight { place, number: self.number, unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
+        self.number += 1;
         let (fd, handle, base) = (file.fd(), self.files.get(file.index()).map_or(Handle::default(), |open| open.handle), self.region.base);
-        match self.transport.submit(&Operation { tag, transfer, fd, handle, offset, buffer, base, at }) {
+        // The tag lives in the operation alone: copied again right after it was written, it would stall the processor.
+        let operation = Operation { tag, transfer, fd, handle, offset, buffer, base, at };
+        match self.transport.submit(&operation) {
             Submitted::Done(moved) => {
-                let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, moved);
+                let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, operation.tag, moved);
                 match transfer {
                     Transfer::Read if self.staging.as_ref().is_some_and(Staging::copies_back) => {
-                        self.held = Some(Done { unit: tag.unit, outcome });
+                        self.held = Some(Done { unit: operation.tag.unit, outcome });
                         Queued::InFlight
                     }
                     _ => Queued::Done(outcome),
                 }
             }
             Submitted::InFlight => {
-                self.flying.insert(tag);
+                self.flying.insert(operation.tag);
+                self.collected += 1;
                 Queued::InFlight
             }
             Submitted::Busy => Queued::Busy,
@@ -186,6 +209,7 @@ impl fio::Engine for Job {
     }
 
     fn commit(&mut self) -> Result<(), i32> {
+        self.collected = 0;
         if self.flying.is_over() { Ok(()) } else { self.transport.commit() }
     }
 
@@ -196,13 +220,16 @@ impl fio::Engine for Job {
             return Ok(());
         }
         let deadline = Deadline::after(timeout);
-        let min = min.min(max).min(self.flying.len());
+        let min = min.min(max).min(self.flying.len() + self.barriers.len());
+        self.collected = 0;
         loop {
+            self.pass_barriers(max, waiting, done);
             if self.flying.is_over() {
                 self.hand_over_given_up(max, done);
                 return Ok(());
             }
-            self.reap_slice(min - done.len(), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
+            self.reap_slice(min.saturating_sub(done.len()), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
+            self.pass_barriers(max, waiting, done);
             if done.len() >= min || deadline.is_past() {
                 break;
             }
@@ -272,7 +299,26 @@ impl Job {
             let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, failed);
             self.given_up.push(Done { unit: tag.unit, outcome });
         }
+        self.given_up.extend(self.barriers.drain(..).map(|barrier| Done { unit: barrier.unit, outcome: Outcome::failed(errno) }));
         self.cancel();
+    }
+
+    /// Syncs that all operations queued before them have ended for.
+    #[inline]
+    fn pass_barriers(&mut self, max: usize, waiting: &Waiting, done: &mut Vec<Done>) {
+        while let Some(&barrier) = self.barriers.first().filter(|_| done.len() < max) {
+            if self.flying.iter().any(|tag| tag.number < barrier.number) {
+                return;
+            }
+            self.barriers.remove(0);
+            done.push(Done { unit: barrier.unit, outcome: sync(&mut self.counters, &waiting.unit(barrier.unit)) });
+        }
+    }
+
+    fn discard(&mut self, unit: &IoUnit) -> Outcome {
+        let outcome = unit.trim();
+        self.counters.add_trim(unit.file().index(), unit.length(), outcome.error);
+        outcome
     }
 
     fn hand_over_given_up(&mut self, max: usize, done: &mut Vec<Done>) {
@@ -324,6 +370,13 @@ impl Job {
             fio::line(&format!("{doing}: {what}; the I/O fails (said once)"));
         }
     }
+}
+
+/// Syncs as fio's own engines do, and counts it.
+fn sync(counters: &mut Counters, unit: &IoUnit) -> Outcome {
+    let outcome = unit.sync();
+    counters.add_sync(unit.file().index(), outcome.error);
+    outcome
 }
 
 /// Counts an operation that has ended, and says how fio is to see it.

@@ -274,7 +274,8 @@ fn streams(text: &str) -> Result<u32, String> {
 }
 
 fn number(text: &str, most: u32) -> Result<u32, String> {
-    text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| format!("use a number from 1 to {most}"))
+    let digits = text.bytes().all(|b| b.is_ascii_digit()); // parse() takes a sign, too
+    text.parse().ok().filter(|n| digits && (1..=most).contains(n)).ok_or_else(|| format!("use a number from 1 to {most}"))
 }
 
 fn flag(text: &str) -> Result<bool, String> {

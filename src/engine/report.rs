@@ -1,11 +1,12 @@
 //! `gpu_report`: what the job did, as JSON, for the jobs of one run in one file.
 //!
 //! The file holds `{"run": …, "jobs": [ … ]}`. Every job adds itself when it ends, under a lock, so that `numjobs` and several sections
-//! share one file; the first job of a later run starts it anew.
+//! share one file; the first job of a later run starts it anew. A file that holds anything else is left alone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -37,6 +38,8 @@ struct FileCounts {
     name: String,
     read: Count,
     write: Count,
+    trim: Count,
+    sync: Count,
 }
 
 /// What a job moved, by file. The files are named when they are opened; counting allocates nothing.
@@ -69,17 +72,45 @@ impl Counters {
         count.short += u64::from(moved.errno == 0 && moved.bytes < wanted);
     }
 
+    pub fn add_trim(&mut self, index: usize, wanted: usize, errno: i32) {
+        let Some(file) = self.files.get_mut(index) else { return };
+        file.trim.calls += 1;
+        file.trim.errors += u64::from(errno != 0);
+        file.trim.bytes += if errno == 0 { wanted as u64 } else { 0 };
+    }
+
+    pub fn add_sync(&mut self, index: usize, errno: i32) {
+        let Some(file) = self.files.get_mut(index) else { return };
+        file.sync.calls += 1;
+        file.sync.errors += u64::from(errno != 0);
+    }
+
     fn to_json(&self, path: &str) -> Value {
         let count = |c: &Count| json!({ "calls": c.calls, "bytes": c.bytes, "errors": c.errors, "short": c.short });
-        let file = |f: &FileCounts| json!({ "name": f.name, "path": path, "read": count(&f.read), "write": count(&f.write) });
+        let file = |f: &FileCounts| {
+            json!({
+                "name": f.name,
+                "path": path,
+                "read": count(&f.read),
+                "write": count(&f.write),
+                "trim": { "calls": f.trim.calls, "bytes": f.trim.bytes, "errors": f.trim.errors },
+                "sync": { "calls": f.sync.calls, "errors": f.sync.errors },
+            })
+        };
         self.files.iter().filter(|f| !f.name.is_empty()).map(file).collect()
     }
 }
 
+/// A report is far smaller; a larger file is somebody's data.
+const LARGEST: u64 = 64 << 20;
+
 impl Report {
-    /// Checks that the file can be written, so that a job with a bad path fails before its first I/O.
+    /// Checks that the file can be written and is a report or new, so that a job with a bad path fails before its first I/O and nobody's
+    /// data is overwritten.
     pub fn new(path: &str, job: &fio::Job, about: Value) -> Result<Self, String> {
-        open(path).map_err(|error| format!("gpu_report={path}: {error}; name a file in a folder that can be written"))?;
+        let refuse = |why: String| format!("gpu_report={path}: {why}; name a new file, or one with an earlier report");
+        let file = open(path.as_ref()).map_err(|error| refuse(error.to_string()))?;
+        read(&file).map_err(refuse)?;
         let owner = if job.fio.int("thread") == Some(1) { std::process::id() } else { std::os::unix::process::parent_id() };
         Ok(Self { path: path.into(), run: run_of(owner), about })
     }
@@ -88,29 +119,47 @@ impl Report {
     pub fn write(&self, counters: &Counters, path: &str) -> Result<(), String> {
         let mut job = self.about.clone();
         job["files"] = counters.to_json(path);
-        self.append(job).map_err(|error| format!("gpu_report={}: {error}; the report of this job is lost", self.path.display()))
+        self.append(job).map_err(|why| format!("gpu_report={}: {why}; the report of this job is lost", self.path.display()))
     }
 
-    fn append(&self, job: Value) -> io::Result<()> {
-        let mut file = open(&self.path)?;
-        flock(&file, FlockOperation::LockExclusive)?; // released when the file is closed
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        let mut all: Value = serde_json::from_str(&text).unwrap_or_default();
-        if all["run"] != self.run.as_str() || !all["jobs"].is_array() {
+    fn append(&self, job: Value) -> Result<(), String> {
+        let text = |error: io::Error| error.to_string();
+        let mut file = open(&self.path).map_err(text)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| error.to_string())?; // released when the file is closed
+        let mut all = read(&file)?;
+        if all["run"] != self.run.as_str() {
             all = json!({ "run": self.run, "jobs": [] });
         }
         if let Some(jobs) = all["jobs"].as_array_mut() {
             jobs.push(job);
         }
-        file.seek(SeekFrom::Start(0))?;
-        file.set_len(0)?;
-        file.write_all(format!("{all:#}\n").as_bytes())
+        // The old text stays until the new one is there: a longer one is written over it, and then cut to size.
+        let text_now = format!("{all:#}\n");
+        file.seek(SeekFrom::Start(0)).map_err(text)?;
+        file.write_all(text_now.as_bytes()).map_err(text)?;
+        file.set_len(text_now.len() as u64).map_err(text)
     }
 }
 
-fn open(path: impl AsRef<std::path::Path>) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+fn open(path: &Path) -> io::Result<File> {
+    // A fifo without a reader would be waited for.
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// The report in a file; an empty one for a new file. The error says why it is neither.
+fn read(file: &File) -> Result<Value, String> {
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    if about.len() == 0 {
+        return Ok(json!({ "run": null, "jobs": [] }));
+    }
+    let mut text = String::new();
+    let mut part = file.take(LARGEST);
+    let all: Value = part.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let is_report = all["run"].is_string() && all["jobs"].is_array();
+    if is_report { Ok(all) } else { Err("the file is there and holds something else".to_owned()) }
 }
 
 /// A name for the run of the process `owner` that a later process with the same id does not have.
@@ -149,6 +198,20 @@ mod tests {
         report("b").write(&counters, "posix").unwrap();
         assert_eq!(read(&path)["jobs"].as_array().unwrap().len(), 2);
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_report_is_left_alone() {
+        let path = std::env::temp_dir().join(format!("gpuio-data-{}.txt", std::process::id()));
+        std::fs::write(&path, "somebody's data").unwrap();
+        let report = Report { path: path.clone(), run: "a".to_owned(), about: json!({}) };
+        let line = report.write(&Counters::default(), "posix").unwrap_err();
+        assert!(line.contains("holds something else"), "{line}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's data");
+        std::fs::remove_file(path).unwrap();
+        for device in ["/dev/full", "/dev/zero", "/dev/null"] {
+            assert_eq!(read(&open(device.as_ref()).unwrap()).unwrap_err(), "not a regular file");
+        }
     }
 
     #[test]

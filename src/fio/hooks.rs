@@ -9,7 +9,7 @@ use super::ops::Entry;
 use super::options::OptionSpec;
 use super::symbols::{self, Symbols};
 use super::thread::{self, Job};
-use super::unit::{self, File, IoUnit, Outcome, UnitId};
+use super::unit::{self, Direction, File, IoUnit, Outcome, UnitId};
 use super::waiting::Waiting;
 use super::{guard, log};
 use crate::faults;
@@ -278,6 +278,9 @@ pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_v
     match guard::catch("queue", || cell.engine.queue(&unit)).unwrap_or(Queued::Done(Outcome::failed(libc::EIO))) {
         Queued::Done(outcome) => {
             unit.complete(outcome);
+            if outcome.error != 0 {
+                unit.log_error();
+            }
             // SAFETY: the job is live. With a commit hook defined fio leaves this count to the engine.
             unsafe {
                 (fio.io_u_mark_submit)(td, 1);
@@ -286,7 +289,7 @@ pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_v
             COMPLETED
         }
         Queued::InFlight => {
-            if !cell.is_synchronous {
+            if !cell.is_synchronous && unit.direction() != Direction::Sync {
                 cell.queued.push(unit.id());
             }
             QUEUED
@@ -334,8 +337,9 @@ pub(super) unsafe extern "C" fn commit<E: Engine>(td: *mut c_void) -> c_int {
 pub(super) unsafe extern "C" fn getevents<E: Engine>(td: *mut c_void, min: c_uint, max: c_uint, timeout: *const libc::timespec) -> c_int {
     // SAFETY: fio passes the job, in its own thread.
     let (Some(cell), Some(at), Some(fio)) = (unsafe { cell::<E>(td) }, layout::thread(), symbols::fio()) else { return -libc::EIO };
-    // SAFETY: as above; the job came up, so its layout was confirmed.
-    let waiting = unsafe { Waiting::new(td, at, fio) };
+    let Some(units) = layout::unit() else { return -libc::EIO };
+    // SAFETY: as above; the job came up, so both layouts were confirmed.
+    let waiting = unsafe { Waiting::new(td, at, units, fio) };
     // SAFETY: null, or a timespec that lives through the call.
     let timeout = unsafe { timeout.as_ref() }.map(|t| Duration::new(t.tv_sec as u64, t.tv_nsec as u32));
     cell.done.clear();

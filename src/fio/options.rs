@@ -74,8 +74,8 @@ pub(super) fn build<E: Engine>() -> *mut c_void {
     let table = Box::leak(vec![0u64; words].into_boxed_slice());
     let (mark, rest) = table.split_at_mut(FIO_OPTION_BYTES / 8);
     let mut mark = Entry(mark);
-    mark.text(0, "gpuio_mark");
-    mark.text(8, "gpuio_mark");
+    mark.text(0, "gpuio=mark"); // nobody can set an option with this name
+    mark.text(8, "gpuio=mark");
     mark.int(24, TYPE_ULL);
     mark.int(28, MARK_OFFSET as c_int);
     mark.text(112, "for this library's own use: leave it alone");

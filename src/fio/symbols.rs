@@ -31,6 +31,8 @@ pub(super) struct Symbols {
     pub io_u_queued: EngineUnit,
     pub io_u_mark_submit: Count,
     pub io_u_mark_complete: Count,
+    /// Says which I/O failed.
+    pub io_u_log_error: Option<EngineUnit>,
     /// The clock that fio stamps I/O units with.
     pub fio_gettime: Clock,
     pub option_is_set: IsSet,
@@ -77,6 +79,7 @@ fn look_up() -> Option<Symbols> {
             io_u_queued: std::mem::transmute::<*mut c_void, EngineUnit>(address(c"io_u_queued")?),
             io_u_mark_submit: std::mem::transmute::<*mut c_void, Count>(address(c"io_u_mark_submit")?),
             io_u_mark_complete: std::mem::transmute::<*mut c_void, Count>(address(c"io_u_mark_complete")?),
+            io_u_log_error: address(c"io_u_log_error").map(|at| std::mem::transmute::<*mut c_void, EngineUnit>(at)),
             fio_gettime: std::mem::transmute::<*mut c_void, Clock>(address(c"fio_gettime")?),
             option_is_set: std::mem::transmute::<*mut c_void, IsSet>(address(c"__fio_option_is_set")?),
             fio_options: address(c"fio_options")?.cast_const(),

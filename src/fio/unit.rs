@@ -43,6 +43,10 @@ pub struct UnitId(NonNull<c_void>);
 unsafe impl Send for UnitId {}
 
 impl UnitId {
+    pub(super) fn pointer(self) -> NonNull<c_void> {
+        self.0
+    }
+
     pub(super) fn as_ptr(self) -> *mut c_void {
         self.0.as_ptr()
     }
@@ -191,6 +195,14 @@ impl IoUnit<'_> {
         // SAFETY: the job and its unit are live during the hook; the function is fio's, and notes an error in the unit itself.
         unsafe { function(self.td, self.at.as_ptr()) };
         Outcome::failed(self.read::<u32>(self.layout.error) as i32)
+    }
+
+    /// Says on fio's log which file, offset and length a unit failed at, as its own engines do for a unit that ends in queue().
+    pub(super) fn log_error(&self) {
+        if let Some(log_error) = self.fio.io_u_log_error {
+            // SAFETY: the job and its unit are live during the hook, and the unit's error is set.
+            unsafe { log_error(self.td, self.at.as_ptr()) };
+        }
     }
 
     /// Writes how the unit ended to where fio looks for it.

@@ -4,30 +4,38 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::layout::tables::ThreadData;
+use super::layout::tables::{IoU, ThreadData};
 use super::symbols::Symbols;
-use super::unit::{self, UnitId};
+use super::unit::{self, IoUnit, UnitId};
 
 /// A job during its getevents hook.
 pub struct Waiting<'hook> {
     td: *const c_void,
     at: &'static ThreadData,
+    units: &'static IoU,
     fio: &'static Symbols,
     hook: PhantomData<&'hook ()>,
 }
 
 impl Waiting<'_> {
     /// # Safety
-    /// `td` is the live job whose getevents hook is running, and `at` was confirmed for it.
+    /// `td` is the live job whose getevents hook is running; `at` and `units` were confirmed for it.
     #[inline]
-    pub(super) unsafe fn new(td: *const c_void, at: &'static ThreadData, fio: &'static Symbols) -> Self {
-        Self { td, at, fio, hook: PhantomData }
+    pub(super) unsafe fn new(td: *const c_void, at: &'static ThreadData, units: &'static IoU, fio: &'static Symbols) -> Self {
+        Self { td, at, units, fio, hook: PhantomData }
     }
 
     /// Whether fio has told the job to end: by a signal, a limit, or the failure of another job.
     pub fn must_end(&self) -> bool {
         // SAFETY: `terminate` is a volatile bool inside the live job (see new), which fio's other threads set.
         unsafe { self.td.byte_add(self.at.terminate).cast::<u8>().read_volatile() != 0 }
+    }
+
+    /// A unit of this job that the engine has taken.
+    pub fn unit(&self, unit: UnitId) -> IoUnit<'_> {
+        // SAFETY: a UnitId is only made for a unit that fio has queued, and the engine has it until it hands it back; the job is live, and
+        // the layout of units was confirmed before the first one was queued.
+        unsafe { IoUnit::new(self.td.cast_mut(), unit.pointer(), self.fio, self.units) }
     }
 
     /// How long ago a unit of this job was issued.
