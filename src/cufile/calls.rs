@@ -206,7 +206,7 @@ impl Calls {
                 Transfer::Write => (self.cuFileWrite)(file, base, left, offset, at),
             }
         };
-        codes::transferred(returned, std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+        codes::transferred(returned, || std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 
     fn properties(&self) -> Option<Properties> {

@@ -77,12 +77,16 @@ const CODES: &[(i32, &str, &str)] = &[
     (5050, "IO_MAX_ERROR", ""),
 ];
 
-/// What a read or write that returned `returned` means: bytes, an errno, or an own code. `errno` is the thread's after the call.
-pub fn transferred(returned: isize, errno: i32) -> Result<usize, Failure> {
+/// What a read or write that returned `returned` means: bytes, an errno, or an own code. `errno` gives the thread's after the call.
+#[inline]
+pub fn transferred(returned: isize, errno: impl FnOnce() -> i32) -> Result<usize, Failure> {
     match returned {
         0.. => Ok(returned as usize),
         // In compat mode the library leaves codes of its own in errno, too.
-        -1 => Err(if errno == 0 { Failure::Errno(libc::EIO) } else { Failure::of_code(errno) }),
+        -1 => Err(match errno() {
+            0 => Failure::Errno(libc::EIO),
+            errno => Failure::of_code(errno),
+        }),
         code => Err(Failure::of_returned(code)),
     }
 }
@@ -157,14 +161,14 @@ mod tests {
 
     #[test]
     fn each_way_to_say_no_is_told_apart() {
-        assert_eq!(transferred(4096, 5), Ok(4096));
-        assert_eq!(transferred(0, 5), Ok(0));
-        assert_eq!(transferred(-1, libc::ENOSPC), Err(Failure::Errno(libc::ENOSPC)));
-        assert_eq!(transferred(-1, 0), Err(Failure::Errno(libc::EIO)));
-        assert_eq!(transferred(-1, 5017), Err(Failure::Own(5017)));
-        assert_eq!(transferred(-5008, 0), Err(Failure::Own(5008)));
-        assert_eq!(transferred(-22, 0), Err(Failure::Errno(22)));
-        assert_eq!(transferred(isize::MIN + 1, 0), Err(Failure::Own(INTERNAL_ERROR)));
+        assert_eq!(transferred(4096, || 5), Ok(4096));
+        assert_eq!(transferred(0, || 5), Ok(0));
+        assert_eq!(transferred(-1, || libc::ENOSPC), Err(Failure::Errno(libc::ENOSPC)));
+        assert_eq!(transferred(-1, || 0), Err(Failure::Errno(libc::EIO)));
+        assert_eq!(transferred(-1, || 5017), Err(Failure::Own(5017)));
+        assert_eq!(transferred(-5008, || 0), Err(Failure::Own(5008)));
+        assert_eq!(transferred(-22, || 0), Err(Failure::Errno(22)));
+        assert_eq!(transferred(isize::MIN + 1, || 0), Err(Failure::Own(INTERNAL_ERROR)));
         assert_eq!(Failure::of(Status { own: 0, cuda: 5 }), None);
         assert_eq!(Failure::of(Status { own: 5011, cuda: 2 }), Some(Failure::Cuda(2)));
         assert_eq!(Failure::of(Status { own: -5030, cuda: 0 }), Some(Failure::Own(5030)));

@@ -186,7 +186,6 @@ impl fio::Engine for Job {
         let tag = InFlight { place, number: self.number, unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
         self.number += 1;
         let (fd, handle, base) = (file.fd(), self.files.get(file.index()).map_or(Handle::default(), |open| open.handle), self.region.base);
-        // The tag lives in the operation alone: copied again right after it was written, it would stall the processor.
         let operation = Operation { tag, transfer, fd, handle, offset, buffer, base, at };
         match self.transport.submit(&operation) {
             Submitted::Done(moved) => {
