@@ -1,6 +1,7 @@
 //! The benchmarks: which fio command lines are compared with which, and what is claimed. Those on a libcufile are in [`cufile`].
 
 mod cufile;
+mod uring;
 
 use std::path::Path;
 
@@ -90,7 +91,8 @@ fn iops(contender: &'static str, yardstick: &'static str, floor: Option<f64>) ->
 
 /// The named benchmarks in the order given, or all of them.
 pub(super) fn chosen(names: &[String], library: &Path) -> Result<Vec<Benchmark>, String> {
-    let mut all = vec![posix(library), depth(library), uring(library), uring_disk(library)];
+    let mut all = vec![posix(library), depth(library)];
+    all.extend(uring::all(library));
     all.extend(cufile::all(library));
     if names.is_empty() {
         return Ok(all);
@@ -151,47 +153,6 @@ fn depth(library: &Path) -> Benchmark {
         ],
         comparisons: ["pool spin", "pool yield", "pool block"].map(against).into(),
     }
-}
-
-/// What the engine itself costs on a ring. From tmpfs a read ends while it is submitted, so nothing is ever waited for.
-fn uring(library: &Path) -> Benchmark {
-    Benchmark {
-        name: "uring",
-        about: "gpu_io=uring on host memory against fio's io_uring: 4 KiB random reads, tmpfs, one thread, iodepth=32, full statistics",
-        place: Place::Tmpfs,
-        on: PLAIN,
-        shared: random_reads(),
-        contenders: rings(library, "", true),
-        comparisons: against_rings(),
-    }
-}
-
-/// The same where I/O takes its time.
-fn uring_disk(library: &Path) -> Benchmark {
-    Benchmark {
-        name: "uring-disk",
-        about: "gpu_io=uring on host memory against fio's io_uring: 4 KiB random reads, direct=1, one thread, iodepth=32, full statistics",
-        place: Place::Disk,
-        on: PLAIN,
-        shared: random_reads(),
-        contenders: rings(library, "--direct=1", false),
-        comparisons: against_rings(),
-    }
-}
-
-/// `is_synchronous`: no contender ever waits, so that they can share a core.
-fn rings(library: &Path, words: &str, is_synchronous: bool) -> Vec<Contender> {
-    let ring = |name, words: Vec<String>| Contender { name, words, is_synchronous };
-    let theirs = |more: &str| split(&format!("--ioengine=io_uring --iodepth=32 --iomem_align=4k {words} {more}"));
-    vec![
-        ring("io_uring", theirs("")),
-        ring("io_uring fixed", theirs("--registerfiles=1 --fixedbufs=1")),
-        ring("gpuio", ours(library, &format!("--gpu_io=uring --iodepth=32 {words}"))),
-    ]
-}
-
-fn against_rings() -> Vec<Comparison> {
-    vec![iops("gpuio", "io_uring", Some(1.0)), iops("gpuio", "io_uring fixed", Some(0.97))]
 }
 
 fn random_reads() -> Vec<String> {
