@@ -71,7 +71,7 @@ struct Slot<T> {
     tries: u16,
 }
 
-impl<T> Uring<T> {
+impl<T: Copy> Uring<T> {
     /// Makes the ring, for the calling thread. The error is a line for the user.
     pub fn open(settings: Settings) -> Result<Self, String> {
         let depth = settings.depth.max(1);
@@ -96,19 +96,18 @@ impl<T> Uring<T> {
     }
 
     /// Gives what is left of an operation to the ring. The error is an errno.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, number: u32) -> Result<(), i32> {
         let Some(slot) = &self.slots[number as usize] else { return Err(libc::EIO) };
         let buffer = slot.buffer.after(slot.done);
-        self.ring.push(&Entry {
-            transfer: slot.transfer,
-            fd: slot.fd,
-            is_file_registered: self.files.has(slot.fd),
-            offset: slot.offset + slot.done as u64,
-            buffer,
-            registered: self.block.part_of(buffer),
-            name: number,
-        })
+        let (transfer, fd, offset) = (slot.transfer, slot.fd, slot.offset + slot.done as u64);
+        self.push_part(number, transfer, fd, offset, buffer)
+    }
+
+    #[inline(always)]
+    fn push_part(&mut self, name: u32, transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer) -> Result<(), i32> {
+        let (is_file_registered, registered) = (self.files.has(fd), self.block.part_of(buffer));
+        self.ring.push(&Entry { transfer, fd, is_file_registered, offset, buffer, registered, name })
     }
 
     /// What an error leaves of an operation: what was moved before it counts, else the error. fio asks for the rest again.
@@ -121,7 +120,7 @@ impl<T> Uring<T> {
     }
 
     /// What a result means for its operation: how it ended, or nothing where the rest of it is on its way.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, number: u32, result: i32) -> Option<Moved> {
         let result = faults::errno().map_or(result, |errno| -errno);
         let slot = self.slots[number as usize].as_mut()?;
@@ -143,7 +142,8 @@ impl<T> Uring<T> {
     /// Hands an operation that has ended to the engine.
     #[inline]
     fn hand_back(&mut self, number: u32, moved: Moved, done: &mut dyn FnMut(T, Moved)) {
-        if let Some(slot) = self.slots[number as usize].take() {
+        // The slot stays as it is until its number is given out again: moving it out would copy all of it.
+        if let Some(slot) = &self.slots[number as usize] {
             self.free.push(number);
             done(slot.tag, moved);
         }
@@ -210,6 +210,17 @@ impl<T> Uring<T> {
         self.copying = copying;
     }
 
+    #[inline(never)]
+    fn start_collected(&mut self) -> Result<(), i32> {
+        if self.quiet.is_some() {
+            return Err(libc::ECANCELED); // what was collected only must not start any more
+        }
+        if !self.copying.is_empty() {
+            self.send_copied();
+        }
+        self.ring.submit()
+    }
+
     /// Where the kernel is to find the bytes of an operation, and whether they are still on the way there. The error is the device's code.
     #[inline]
     fn host_side(&mut self, operation: &Operation<T>) -> Result<(Buffer, bool), i32> {
@@ -268,8 +279,7 @@ impl<T: Copy> Transport<T> for Uring<T> {
         self.slots[number as usize] = Some(Slot { tag, transfer, fd, offset, buffer, device: base + at, done: 0, tries: 0 });
         if is_copying {
             self.copying.push(number);
-        } else if self.push(number).is_err() {
-            self.slots[number as usize] = None;
+        } else if self.push_part(number, transfer, fd, offset, buffer).is_err() {
             return Submitted::Busy;
         }
         self.free.pop();
@@ -278,13 +288,8 @@ impl<T: Copy> Transport<T> for Uring<T> {
 
     #[inline]
     fn commit(&mut self) -> Result<(), i32> {
-        if self.quiet.is_some() {
-            return Err(libc::ECANCELED); // what was collected only must not start any more
-        }
-        if !self.copying.is_empty() {
-            self.send_copied();
-        }
-        self.ring.submit()
+        // fio commits before every look for results, mostly with nothing new.
+        if self.ring.collected() == 0 && self.copying.is_empty() { Ok(()) } else { self.start_collected() }
     }
 
     fn in_flight(&self) -> usize {
@@ -325,22 +330,23 @@ impl<T: Copy> Transport<T> for Uring<T> {
         }
         loop {
             while let Some((number, _)) = self.ring.next() {
-                if self.slots[number as usize].take().is_some() {
-                    self.free.push(number);
-                }
+                self.free.push(number);
             }
             if self.in_kernel() == 0 || deadline.is_past() || self.ring.wait_only(deadline.left()).is_err() {
                 break;
             }
         }
-        let quiet = self.in_kernel() == 0;
+        let left = self.in_kernel();
+        let quiet = left == 0;
         match &mut self.bounce {
             _ if quiet => self.ring.unregister_buffers(),
             Some(bounce) => bounce.abandon(),
             None => {}
         }
-        self.slots.truncate(self.in_kernel());
+        self.slots.truncate(left); // as many as in_flight() is to say
         self.free.clear();
+        self.copying.clear();
+        self.ended.clear();
         self.quiet = Some(quiet);
         quiet
     }

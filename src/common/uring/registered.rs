@@ -45,6 +45,9 @@ impl Block {
         if at >= self.bytes || buffer.len() > self.bytes - at {
             return None;
         }
+        if self.last == 0 {
+            return Some(0);
+        }
         let part = (at / STRIDE).min(self.last);
         (at - part * STRIDE + buffer.len() <= MOST_BYTES).then_some(part as u16)
     }
@@ -64,8 +67,9 @@ fn locked_memory() -> String {
 /// The job's files in the ring's table: each has its descriptor's number.
 #[derive(Default)]
 pub struct Files {
-    /// What is registered; `None` until the first file comes, empty where the kernel has refused the table.
-    table: Option<Vec<bool>>,
+    /// What is registered; empty until the first file comes, or where the kernel has refused the table.
+    table: Vec<bool>,
+    is_made: bool,
     /// The user knows that the table is too small.
     is_small: bool,
 }
@@ -76,18 +80,14 @@ const MOST_FILES: u64 = 1 << 15;
 impl Files {
     /// Registers an open file. The error is a line for the user, who gets each only once; the job can go on without.
     pub fn open(&mut self, ring: &mut Ring, fd: RawFd) -> Result<(), String> {
-        let table = match &mut self.table {
-            Some(table) => table,
-            None => {
-                let size = getrlimit(Resource::Nofile).current.unwrap_or(MOST_FILES).min(MOST_FILES) as usize;
-                let made = ring.register_files(size);
-                let table = self.table.insert(if made.is_ok() { vec![false; size] } else { Vec::new() });
-                made.map_err(|error| format!("gpu_io=uring: no table of registered files: {error}; every I/O looks its file up instead"))?;
-                table
-            }
-        };
-        let size = table.len();
-        match table.get_mut(fd as usize) {
+        if !std::mem::replace(&mut self.is_made, true) {
+            let size = getrlimit(Resource::Nofile).current.unwrap_or(MOST_FILES).min(MOST_FILES) as usize;
+            let made = ring.register_files(size);
+            made.map_err(|error| format!("gpu_io=uring: no table of registered files: {error}; every I/O looks its file up instead"))?;
+            self.table = vec![false; size];
+        }
+        let size = self.table.len();
+        match self.table.get_mut(fd as usize) {
             Some(place) => {
                 let set = ring.set_file(fd as u32, Some(fd));
                 *place = set.is_ok();
@@ -99,7 +99,7 @@ impl Files {
     }
 
     pub fn close(&mut self, ring: &mut Ring, fd: RawFd) {
-        if let Some(place) = self.table.as_mut().and_then(|table| table.get_mut(fd as usize)).filter(|place| **place) {
+        if let Some(place) = self.table.get_mut(fd as usize).filter(|place| **place) {
             *place = false;
             let _ = ring.set_file(fd as u32, None); // the place is set anew before it is used again
         }
@@ -107,7 +107,7 @@ impl Files {
 
     #[inline]
     pub fn has(&self, fd: RawFd) -> bool {
-        self.table.as_ref().and_then(|table| table.get(fd as usize)).copied().unwrap_or(false)
+        self.table.get(fd as usize).copied().unwrap_or(false)
     }
 }
 

@@ -41,6 +41,7 @@ pub struct Entry {
 }
 
 impl Entry {
+    #[inline(always)]
     fn build(&self) -> squeue::Entry {
         if self.is_file_registered { self.build_for(Fixed(self.fd as u32)) } else { self.build_for(Fd(self.fd)) }
     }
@@ -54,7 +55,7 @@ trait Build<F> {
 macro_rules! build_for {
     ($($file:ty),*) => {$(
         impl Build<$file> for Entry {
-            #[inline]
+            #[inline(always)]
             fn build_for(&self, file: $file) -> squeue::Entry {
                 let start = self.buffer.start();
                 let length = faults::cap(self.buffer.len().min(MOST_BYTES)) as u32;
@@ -105,21 +106,19 @@ impl Ring {
     }
 
     /// Entries that the kernel has not taken yet.
+    #[inline]
     pub fn collected(&self) -> usize {
         self.collected
     }
 
     /// Hands what is collected to the kernel. What it cannot take now (no memory, results not fetched) stays collected.
+    #[inline]
     pub fn submit(&mut self) -> Result<(), i32> {
         while self.collected > 0 {
-            match self.ring.submit() {
-                Ok(0) => break,
-                Ok(taken) => self.collected -= taken.min(self.collected),
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR) => {}
-                    Some(libc::EAGAIN | libc::EBUSY) => break,
-                    errno => return Err(errno.unwrap_or(libc::EIO)),
-                },
+            let before = self.collected;
+            self.enter(before, 0, EnterFlags::empty(), None)?;
+            if self.collected == before {
+                break;
             }
         }
         Ok(())
@@ -134,34 +133,42 @@ impl Ring {
 
     /// Lets the kernel do what it has to do now, without waiting.
     pub fn work(&mut self) -> Result<(), i32> {
-        self.enter(self.collected, 0, None)
+        self.enter(self.collected, 0, EnterFlags::GETEVENTS, None)
     }
 
     /// Sleeps until `min` results are there, a signal comes, or `most` has passed. Kernels before 5.11 know no such time; there it is short.
     pub fn wait(&mut self, min: usize, most: Option<Duration>) -> Result<(), i32> {
-        self.enter(self.collected, min, most)
+        self.sleep(self.collected, min, most)
     }
 
     /// As wait(), for one result, with what is collected left alone.
     pub fn wait_only(&mut self, most: Option<Duration>) -> Result<(), i32> {
-        self.enter(0, 1, most)
+        self.sleep(0, 1, most)
     }
 
-    fn enter(&mut self, take: usize, min: usize, most: Option<Duration>) -> Result<(), i32> {
-        let can_time_out = self.ring.params().is_feature_ext_arg();
-        if !can_time_out && most.is_some() {
-            std::thread::sleep(SHORT);
+    fn sleep(&mut self, take: usize, min: usize, most: Option<Duration>) -> Result<(), i32> {
+        match most {
+            None => self.enter(take, min, EnterFlags::GETEVENTS, None),
+            Some(time) if self.ring.params().is_feature_ext_arg() => {
+                let time = Timespec::from(time);
+                self.enter(take, min, EnterFlags::GETEVENTS | EnterFlags::EXT_ARG, Some(&SubmitArgs::new().timespec(&time)))
+            }
+            Some(_) => {
+                std::thread::sleep(SHORT);
+                self.enter(take, 0, EnterFlags::GETEVENTS, None)
+            }
         }
-        let min = if can_time_out || most.is_none() { min } else { 0 };
-        let time = most.filter(|_| can_time_out).map(Timespec::from);
-        let args = time.as_ref().map(|time| SubmitArgs::new().timespec(time));
-        let flags = EnterFlags::GETEVENTS | if args.is_some() { EnterFlags::EXT_ARG } else { EnterFlags::empty() };
-        // SAFETY: no more entries than were collected, and the arguments are what EXT_ARG says.
-        let entered = unsafe { self.ring.submitter().enter(take as u32, min as u32, flags.bits(), args.as_ref()) };
-        match entered.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
+    }
+
+    #[inline]
+    fn enter(&mut self, take: usize, min: usize, flags: EnterFlags, args: Option<&SubmitArgs>) -> Result<(), i32> {
+        // SAFETY: no more entries than were collected, and the arguments are there where EXT_ARG says so.
+        match unsafe { self.ring.submitter().enter(take as u32, min as u32, flags.bits(), args) } {
             Ok(taken) => self.collected -= taken.min(self.collected),
-            Err(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY) => {}
-            Err(errno) => return Err(errno),
+            Err(error) => match error.raw_os_error().unwrap_or(libc::EIO) {
+                libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY => {}
+                errno => return Err(errno),
+            },
         }
         Ok(())
     }
