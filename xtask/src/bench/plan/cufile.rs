@@ -52,7 +52,8 @@ fn null(library: &Path) -> Benchmark {
             ours("sync x32", "--gpu_mode=sync --iodepth=32"),
             ours("batch x32", "--gpu_mode=batch --iodepth=32"),
         ],
-        comparisons: vec![iops("sync", "null", Some(0.95)), iops("sync x32", "null x32", None), iops("batch x32", "null x32", Some(0.95))],
+        // At iodepth=32 the floor is on the mode that does best: a library that returns at once leaves depth nothing to win.
+        comparisons: vec![iops("sync", "null", Some(0.95)), iops("sync x32", "null x32", Some(0.95)), iops("batch x32", "null x32", None)],
     }
 }
 
