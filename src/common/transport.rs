@@ -34,14 +34,6 @@ pub struct Operation<T> {
     pub at: usize,
 }
 
-impl<T> Operation<T> {
-    /// Whether the I/O buffer is fio's own, in memory that the CPU reaches; else it lies on a device.
-    #[inline]
-    pub fn is_in_place(&self) -> bool {
-        self.base + self.at == self.buffer.address()
-    }
-}
-
 impl<T: Copy> Operation<T> {
     /// What is left of it after `done` bytes.
     pub fn after(&self, done: usize) -> Self {

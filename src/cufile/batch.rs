@@ -100,12 +100,6 @@ impl<T: Copy> Batches<T> {
         while let Some(&name) = self.backlog.front() {
             let Some(slot) = &mut self.slots[name] else { break };
             let entry = Entry::new(&slot.operation, slot.done, name);
-            // 1.20 mixes up the bytes of what is unaligned in host memory, or never ends; its blocking calls do not.
-            if slot.operation.is_in_place() && !entry.is_aligned() {
-                self.backlog.pop_front();
-                self.do_again(name);
-                continue;
-            }
             let Some(lane) = self.lanes.room(Kind::of(&entry)) else { break };
             let class = match &mut self.slabs {
                 Some(slabs) => match slabs.take(slot.operation.buffer.len() - slot.done) {

@@ -24,14 +24,11 @@ impl Entry {
     /// What is left of an operation after `done` bytes. `name` comes back with its event.
     pub fn new<T>(operation: &Operation<T>, done: usize, name: usize) -> Self {
         const CUFILE_BATCH: c_int = 1;
-        let at = operation.at + done;
-        // In host memory both generations of libcufile leave out the offset in the buffer, and move the bytes at its base.
-        let (base, buffer_offset) = if operation.is_in_place() { (operation.base + at, 0) } else { (operation.base, at as i64) };
         Self {
             mode: CUFILE_BATCH,
-            base,
+            base: operation.base,
             file_offset: operation.offset as i64 + done as i64,
-            buffer_offset,
+            buffer_offset: (operation.at + done) as i64,
             size: operation.buffer.len() - done,
             file: operation.handle.0,
             opcode: c_int::from(operation.transfer == Transfer::Write),

@@ -145,10 +145,18 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, wanted: &Wanted) -> 
             Box::new(driver.streams(depth as usize, streams as usize, manner(options))?)
         }
         Mode::Batch => Box::new(driver.batches(depth as usize, manner(options))?),
-        Mode::Auto if depth > 1 && options.threads.is_none() => Box::new(driver.batches(depth as usize, manner(options))?),
+        Mode::Auto if depth > 1 && options.threads.is_none() && !is_host_memory(options) => {
+            Box::new(driver.batches(depth as usize, manner(options))?)
+        }
         _ => issue(|| driver.worker(), options, depth)?,
     };
     Ok(Opened { driver: Box::new(driver), transport, notes })
+}
+
+/// Whether the I/O buffers lie in host memory, on whose bytes libcufile's batch call cannot be relied: 1.14 and 1.20 leave out the offset in the
+/// buffer, and where it is 0 some operations end before their bytes have come.
+fn is_host_memory(options: &Options) -> bool {
+    matches!(options.memory, Some(Memory::Pinned | Memory::Host))
 }
 
 /// Whether the job asks for pread and pwrite in place of the vendor's call.
@@ -200,8 +208,7 @@ fn manner(options: &Options) -> Manner {
 /// A ring, straight on the job's buffers where the kernel can reach them. Managed memory it can reach, too, but must not hold: the driver
 /// moves it.
 fn uring<T: Copy + 'static>(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Transport<T>>, String> {
-    let is_host_memory = matches!(options.memory, Some(Memory::Pinned | Memory::Host));
-    let device = device.filter(|_| !is_host_memory).cloned();
+    let device = device.filter(|_| !is_host_memory(options)).cloned();
     let settings = uring::Settings { depth: depth as usize, manner: manner(options), register: options.register, device };
     Ok(Box::new(Uring::open(settings)?))
 }
@@ -217,6 +224,13 @@ fn check_modes(choice: &Choice, options: &Options) -> Result<(), String> {
             return Err(format!("gpu_mode={word} is the vendor's own call: with gpu_io=posix use gpu_mode=sync or pool"));
         }
         _ => {}
+    }
+    if options.mode == Mode::Batch && is_host_memory(options) {
+        let memory = options.memory.unwrap_or(Memory::Host).word();
+        return Err(format!(
+            "gpu_mode=batch contradicts gpu_mem={memory}: libcufile's batch call mixes up bytes in host memory; use gpu_mode=pool, or \
+             gpu_mem=device"
+        ));
     }
     if options.threads.is_some() && !matches!(options.mode, Mode::Auto | Mode::Pool) {
         return Err(format!("gpu_threads contradicts gpu_mode={word}: use gpu_mode=pool, or leave one of them out"));

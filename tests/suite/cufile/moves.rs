@@ -172,10 +172,10 @@ fn posix_io_moves_the_same_bytes(cuda: &Cuda) {
 fn every_kind_of_memory_moves_the_same_bytes(cuda: &Cuda) {
     for memory in ["device", "managed", "pinned", "host"] {
         for register in [0, 1] {
-            let text = format!("gpu_mem={memory}\ngpu_register={register}\nsize=256k\nbssplit=4k/50:16k/50\nrw=randwrite\n");
+            let text = format!("gpu_mem={memory}\ngpu_register={register}\nsize=1m\nbssplit=4k/50:16k/50\nrw=randwrite\n");
             let first = cuda.same_bytes_as_psync(&format!("{text}[a]\nfilename=f\n"), &["f"]);
-            let report = cuda.job(&format!("{text}verify=crc32c\n[a]\nfilename=g\n[b]\nfilename=h\niodepth=8\n")).run();
-            report.ok().counts("read", "io_bytes", MIB / 2);
+            let report = cuda.job(&format!("{text}verify=crc32c\n[a]\nfilename=g\n[b]\nfilename=h\niodepth=16\n")).run();
+            report.ok().counts("read", "io_bytes", 2 * MIB);
             match (memory, register) {
                 // libcufile registers no managed memory.
                 ("managed", 1) => says_one_more_with(&first, &["the I/O buffers stay unregistered", "(5013)", "gpu_mem=device"]),

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::{Cuda, on_both_libraries, unusual};
+use super::{Cuda, MIB, on_both_libraries, unusual};
 use crate::harness::{Run, library, target};
 
 on_both_libraries![
@@ -40,7 +40,7 @@ fn run_example(cuda: &Cuda, name: &str, more: &[&str]) -> crate::harness::Report
 fn the_example_for_cufile_runs_unmodified(cuda: &Cuda) {
     let report = run_example(cuda, "libcufile-cufile.fio", &[]);
     report.ok().assert(report.jobs().len() == 96, "not 6 sections of 16 jobs");
-    report.counts("read", "io_bytes", 4 * 16 << 20).counts("write", "io_bytes", 4 * 16 << 20);
+    report.counts("read", "io_bytes", 64 * MIB).counts("write", "io_bytes", 64 * MIB);
 }
 
 fn the_example_for_posix_runs_unmodified(cuda: &Cuda) {
@@ -73,7 +73,7 @@ fn mixed_blocks_and_both_ways_of_io_share_one_process(cuda: &Cuda) {
     let text = "[global]\nioengine=libcufile\nthread\nsize=1m\nbssplit=4k/50:64k/50\nrw=randwrite\nverify=md5\ngpu_dev_ids=0,1\nnumjobs=2\n\
                 [posix]\ncuda_io=posix\ndirect=0\n[cufile]\ncuda_io=cufile\ndirect=1\n";
     let report = named(cuda, cuda.fio.job_file(text)).env("GPUIO_SIM_DEVICES", "2").run();
-    report.ok().counts("read", "io_bytes", 4 << 20);
+    report.ok().counts("read", "io_bytes", 4 * MIB);
     let reasons = unusual(&report);
     report.assert(reasons == ["gpu_backend=auto is cufile: cuda_io"; 2], &format!("the library said {reasons:?}"));
 }

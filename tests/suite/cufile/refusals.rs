@@ -181,6 +181,7 @@ fn what_contradicts_itself_is_refused(cuda: &Cuda) {
         ("cuda_io=posix\nrocm_io=posix\n", ["cuda_io and rocm_io contradict each other", "give one of them"]),
         ("gpu_backend=host\ncuda_io=posix\n", ["gpu_backend=host contradicts cuda_io", "leave one of them out"]),
         ("gpu_io=posix\ngpu_mode=batch\n", ["gpu_mode=batch is the vendor's own call", "gpu_mode=sync or pool"]),
+        ("gpu_mem=pinned\ngpu_mode=batch\n", ["gpu_mode=batch contradicts gpu_mem=pinned", "use gpu_mode=pool"]),
         ("gpu_threads=4\ngpu_mode=sync\n", ["gpu_threads contradicts gpu_mode=sync", "use gpu_mode=pool"]),
     ] {
         let report = cuda.job(&format!("{WRITE}{options}[a]\n")).run();
