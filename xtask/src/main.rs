@@ -3,6 +3,7 @@
 mod bench;
 mod command;
 mod fio;
+mod gpu_check;
 mod layouts;
 
 use std::{
@@ -41,8 +42,9 @@ fn run(words: &[&str]) -> Outcome {
         ["fio", version] => fio::binary(&root, version),
         ["fio", version, "--with-libcufile"] => yardstick(&root, version),
         ["fio-src", version] => fio::source(&root, version),
+        ["gpu-check", words @ ..] => gpu_check::run(&root, words),
         ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
-        _ => Err(format!("{USAGE}\n{}", bench::USAGE).into()),
+        _ => Err(format!("{USAGE}{}\n{}", gpu_check::USAGE, bench::USAGE).into()),
     }
 }
 

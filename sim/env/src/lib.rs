@@ -68,6 +68,34 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
     Ok(variables)
 }
 
+/// The variables under which a job runs on this machine's own NVIDIA driver with the real libcufile of an environment, or, without a name, with
+/// whichever is found then; what the machine lacks is added as in [`prepare`].
+pub fn on_the_real_driver(name: Option<&str>, target: &Path, places: &[&Path]) -> Result<Vec<(String, String)>, String> {
+    let root = absolute(target)?.join("env");
+    let folder = root.join("real-driver");
+    let logs = folder.join("log");
+    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let _lock = lock(&root.join("lock"))?;
+    let mut variables = Vec::new();
+    if !machine::lists_modules() {
+        let library = folder.join("libsim_modules.so");
+        install(&built("sim_modules")?, &library)?;
+        variables.push(prefixed("LD_PRELOAD", &library));
+    }
+    for place in places.iter().copied().chain([target]) {
+        machine::describe_block_device(place)?;
+    }
+    if let Some(name) = name {
+        let wheel = Wheel::of(name).ok_or_else(|| format!("no real libcufile in the environment {name:?}"))?;
+        machine::check_libraries()?;
+        let settings = folder.join("cufile.json");
+        replace(&settings, wheel::settings(&logs).as_bytes())?;
+        variables.push(("CUFILE_ENV_PATH_JSON".to_owned(), text(&settings)));
+        variables.push(("GPUIO_CUFILE_LIBRARY".to_owned(), text(&wheel.fetch(&root)?)));
+    }
+    Ok(variables)
+}
+
 /// The folders with the headers of cuFile and CUDA 12, for programs that are compiled against them; fetched where they
 /// are not there yet.
 pub fn cuda_headers(target: &Path) -> Result<Vec<PathBuf>, String> {
