@@ -18,6 +18,7 @@ mod modes;
 mod options;
 mod preload;
 mod remote;
+mod reports;
 mod signals;
 mod sync;
 mod trim;
