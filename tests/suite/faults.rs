@@ -110,7 +110,9 @@ fn a_failing_transfer_is_the_jobs_error(fio: &Fio) {
 
 fn a_failing_transfer_is_counted_where_errors_are_to_be_continued(fio: &Fio) {
     for depth in [1, 8] {
-        let text = format!("filename=f\nsize=1m\nbs=16k\nrw=randwrite\nbuffer_pattern=0x79\ncontinue_on_error=all\niodepth={depth}\n");
+        // A file each: which transfer is the tenth differs where several are in flight.
+        let file = format!("f{depth}");
+        let text = format!("filename={file}\nsize=1m\nbs=16k\nrw=randwrite\nbuffer_pattern=0x79\ncontinue_on_error=all\niodepth={depth}\n");
         let report = faulty(fio, "errno:10:5", &text).run();
         report.assert(report.code() == Some(0), "fio did not end with status 0");
         let job = &report.jobs()[0];
@@ -118,7 +120,7 @@ fn a_failing_transfer_is_counted_where_errors_are_to_be_continued(fio: &Fio) {
             job["total_err"] == 1 && job["first_error"] == libc::EIO,
             &format!("{} errors, first {}", job["total_err"], job["first_error"]),
         );
-        let written = fio.read("f").iter().filter(|&&byte| byte == 0x79).count();
+        let written = fio.read(&file).iter().filter(|&&byte| byte == 0x79).count();
         assert_eq!(written, (1 << 20) - (16 << 10), "not all other blocks are on disk");
     }
 }
