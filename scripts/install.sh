@@ -6,7 +6,7 @@ set -euo pipefail
 # What must be there, and the package that has it: a command, or a file by its full path.
 needs=(fio=fio cc=gcc)
 if [ "${1:?run or test}" = test ]; then
-    needs+=(make=make readelf=binutils strace=strace losetup=mount mount=mount setpriv=util-linux cmp=diffutils dpkg=dpkg
+    needs+=(make=make readelf=binutils strace=strace losetup=mount mount=mount setpriv=util-linux cmp=diffutils gzip=gzip dpkg=dpkg
         python3=python3 pip3=python3-pip)
 fi
 
@@ -16,8 +16,14 @@ missing=()
 for need in "${needs[@]}"; do
     command -v "${need%%=*}" > /dev/null || PATH=$PATH:/usr/sbin:/sbin command -v "${need%%=*}" > /dev/null || missing+=("${need#*=}")
 done
-if [ "$1" = test ] && ! ldconfig -p 2> /dev/null | grep -q libclang && ! ls /usr/lib/llvm-*/lib/libclang*.so* > /dev/null 2>&1; then
-    missing+=(libclang-dev)
+[ -e /usr/include/stdio.h ] || missing+=(libc6-dev)
+if [ "$1" = test ]; then
+    known=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p)
+    grep -q libclang <<< "$known" || ls /usr/lib/llvm-*/lib/libclang*.so* > /dev/null 2>&1 || missing+=(libclang-dev)
+    # What NVIDIA's libcufile links to.
+    for need in libudev.so.1=libudev1 libmount.so.1=libmount1 liburcu-bp.so.8=liburcu8; do
+        grep -qF "${need%%=*}" <<< "$known" || missing+=("${need#*=}")
+    done
 fi
 if [ "${#missing[@]}" = 0 ]; then
     echo "Nothing to install: all that make $1 needs is here"
