@@ -5,6 +5,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::codes::{self, Failure};
@@ -138,6 +139,13 @@ call_table! {
 
 const _: () = assert!(size_of::<Status>() == 8 && size_of::<Descriptor>() == 24);
 
+/// Held in every call that is not I/O: libcufile looks up settings and topology in some of them, and 1.14 crashes where two threads do
+/// that at once.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn check(status: Status) -> Result<(), Failure> {
     Failure::of(status).map_or(Ok(()), Err)
 }
@@ -145,12 +153,14 @@ fn check(status: Status) -> Result<(), Failure> {
 impl Calls {
     /// Opens the driver of this process; the caller makes sure that it is closed.
     pub fn open_driver(&self) -> Result<(), Failure> {
+        let _alone = alone();
         // SAFETY: takes nothing.
         check(unsafe { (self.cuFileDriverOpen)() })
     }
 
     /// Closes it again, once nothing of it is in use.
     pub fn close_driver(&self) {
+        let _alone = alone();
         if let Some(close) = self.cuFileDriverClose_v2.or(self.cuFileDriverClose) {
             // SAFETY: takes nothing.
             unsafe { close() };
@@ -165,6 +175,7 @@ impl Calls {
     }
 
     pub fn register_file(&self, fd: RawFd) -> Result<FileHandle, Failure> {
+        let _alone = alone();
         let mut handle: File = std::ptr::null_mut();
         let mut descriptor = Descriptor { kind: OPAQUE_FD, fd: Fd { fd }, operations: std::ptr::null() };
         // SAFETY: places for the handle and for the descriptor, which the call copies.
@@ -172,22 +183,26 @@ impl Calls {
     }
 
     pub fn deregister_file(&self, handle: FileHandle) {
+        let _alone = alone();
         // SAFETY: a handle that register_file() gave, given back once by its owner.
         unsafe { (self.cuFileHandleDeregister)(handle as File) };
     }
 
     pub fn register_buffer(&self, base: usize, bytes: usize) -> Result<(), Failure> {
+        let _alone = alone();
         // SAFETY: the library looks the block up with the CUDA driver; its owner keeps it until it is deregistered.
         check(unsafe { (self.cuFileBufRegister)(base as *const c_void, bytes, 0) })
     }
 
     pub fn deregister_buffer(&self, base: usize) {
+        let _alone = alone();
         // SAFETY: registered by the owner of the block, who has nothing in flight.
         unsafe { (self.cuFileBufDeregister)(base as *const c_void) };
     }
 
     /// KiB of a device's BAR1, where this version tells.
     pub fn bar_size(&self, device: u32) -> Option<usize> {
+        let _alone = alone();
         let mut kib = 0;
         // SAFETY: a place for one word.
         self.cuFileGetBARSizeInKB.is_some_and(|call| unsafe { call(device as c_int, &mut kib) }.own == 0).then_some(kib)
@@ -210,6 +225,7 @@ impl Calls {
     }
 
     fn properties(&self) -> Option<Properties> {
+        let _alone = alone();
         let mut properties = Properties { before: [0; 24], status_flags: 0, between: [0; 20], max_batch_io_size: 0, after: [0; 204] };
         // SAFETY: a place larger than any version's struct.
         self.cuFileDriverGetProperties.is_some_and(|call| unsafe { call(&mut properties) }.own == 0).then_some(properties)
@@ -236,6 +252,7 @@ impl Calls {
 
     /// Sizes in bytes and counts of the bounce buffers for compat mode, where this version tells.
     pub fn slabs(&self) -> Option<Vec<(usize, usize)>> {
+        let _alone = alone();
         // The number of classes is asked for, not told: the library refuses a wrong one.
         (1..=16).rev().find_map(|n| {
             let (mut sizes, mut counts) = (vec![0; n], vec![0; n]);
@@ -252,6 +269,7 @@ impl Calls {
 
     /// Makes a CUDA stream known. Parameters are fixed from submission on, which saves the library a look.
     pub fn register_stream(&self, stream: usize) -> Result<(), Failure> {
+        let _alone = alone();
         const FIXED_BUFFER_OFFSET: c_uint = 1;
         const FIXED_FILE_OFFSET: c_uint = 2;
         const FIXED_SIZE: c_uint = 4;
@@ -261,6 +279,7 @@ impl Calls {
     }
 
     pub fn deregister_stream(&self, stream: usize) {
+        let _alone = alone();
         if let Some(call) = self.cuFileStreamDeregister {
             // SAFETY: registered before, and live.
             unsafe { call(stream as *mut c_void) };
@@ -288,6 +307,7 @@ impl Calls {
     }
 
     pub fn set_up_batch(&self, entries: u32) -> Result<BatchHandle, Failure> {
+        let _alone = alone();
         let mut batch: Batch = std::ptr::null_mut();
         // SAFETY: a place for the handle.
         check(unsafe { (self.cuFileBatchIOSetUp)(&mut batch, entries) }).map(|()| BatchHandle(batch as usize))
@@ -312,6 +332,7 @@ impl Calls {
     }
 
     pub fn destroy_batch(&self, batch: BatchHandle) {
+        let _alone = alone();
         if batch != BatchHandle::NONE {
             // SAFETY: a live batch, destroyed once by its owner.
             unsafe { (self.cuFileBatchIODestroy)(batch.0 as Batch) };

@@ -124,6 +124,7 @@ unsafe fn cell<'a, E>(td: *mut c_void) -> Option<&'a mut Cell<E>> {
 
 pub(super) unsafe extern "C" fn init<E: Engine>(td: *mut c_void) -> c_int {
     guard::install();
+    let _held = guard::NoSignals::new();
     let started = guard::catch("init", || {
         // SAFETY: fio passes the job that starts, in its own thread.
         unsafe { start::<E>(td) }
@@ -170,6 +171,7 @@ pub(super) unsafe extern "C" fn io_u_init<E: Engine>(td: *mut c_void, io_u: *mut
 }
 
 pub(super) unsafe extern "C" fn iomem_alloc<E: Engine>(td: *mut c_void, bytes: usize) -> c_int {
+    let _held = guard::NoSignals::new();
     let allocated = guard::catch("iomem_alloc", || {
         // SAFETY: fio passes the job, in its own thread, after init.
         let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
@@ -191,6 +193,7 @@ pub(super) unsafe extern "C" fn iomem_alloc<E: Engine>(td: *mut c_void, bytes: u
 }
 
 pub(super) unsafe extern "C" fn iomem_free<E: Engine>(td: *mut c_void) {
+    let _held = guard::NoSignals::new();
     guard::catch("iomem_free", || {
         // SAFETY: as in iomem_alloc; a job that never came up has no cell.
         if let Some(cell) = unsafe { cell::<E>(td) } {
@@ -200,6 +203,7 @@ pub(super) unsafe extern "C" fn iomem_free<E: Engine>(td: *mut c_void) {
 }
 
 pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
+    let _held = guard::NoSignals::new();
     let ready = guard::catch("post_init", || {
         // SAFETY: fio passes the job, in its own thread, after init.
         let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
@@ -246,6 +250,7 @@ pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut
         0 => {}
         failed => return failed,
     }
+    let _held = guard::NoSignals::new();
     let opened = guard::catch("open_file", || {
         // SAFETY: as above; the file is open and live.
         unsafe { cell::<E>(td).map_or(Ok(()), |cell| cell.engine.opened(&File::new(file))) }.inspect_err(|refusal| log::line(&refusal.line))
@@ -263,6 +268,7 @@ pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut
 }
 
 pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
+    let _held = guard::NoSignals::new();
     guard::catch("close_file", || {
         // SAFETY: fio passes the job and one of its open files.
         unsafe { cell::<E>(td).map(|cell| cell.engine.closing(&File::new(file))) }
@@ -370,6 +376,7 @@ pub(super) unsafe extern "C" fn event<E: Engine>(td: *mut c_void, index: c_int) 
 }
 
 pub(super) unsafe extern "C" fn cleanup<E: Engine>(td: *mut c_void) {
+    let _held = guard::NoSignals::new();
     guard::catch("cleanup", || {
         let Some(ThreadData { io_ops_data, .. }) = layout::thread() else { return };
         // SAFETY: the field is inside the job; it holds null or the box that init() has put there, which nothing uses any more.
