@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::Report;
 
 /// Generous: only a hang takes so long.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(150);
 
 pub struct Run {
     program: PathBuf,
