@@ -185,7 +185,6 @@ mod tests {
     use super::*;
     use crate::common::driver::Handle;
     use crate::common::transport::{Buffer, Transfer};
-    use std::ptr::NonNull;
 
     struct Slow(u64);
 
@@ -199,7 +198,7 @@ mod tests {
     }
 
     fn operation(tag: usize) -> Operation<usize> {
-        let buffer = Buffer::new(NonNull::slice_from_raw_parts(NonNull::dangling(), 0));
+        let buffer = Buffer::at(0, 0);
         Operation { tag, transfer: Transfer::Read, fd: -1, handle: Handle::default(), offset: 0, buffer, base: 0, at: 0 }
     }
 

@@ -40,10 +40,9 @@ mod sys {
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
-    use std::ptr::NonNull;
 
     fn read_at(fd: i32, offset: u64, into: &mut [u8]) -> Moved {
-        transfer(Transfer::Read, fd, offset, Buffer::new(NonNull::from(into)))
+        transfer(Transfer::Read, fd, offset, Buffer::new(into))
     }
 
     #[test]

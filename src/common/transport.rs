@@ -1,7 +1,7 @@
 //! The boundary between the engine and whoever moves the bytes: submit, commit, reap, cancel.
 
 use std::os::fd::RawFd;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::time::Duration;
 
 use super::driver::Handle;
@@ -57,8 +57,8 @@ impl Buffer {
     }
 
     #[inline]
-    pub fn new(bytes: NonNull<[u8]>) -> Self {
-        Self { address: bytes.cast::<u8>().as_ptr().expose_provenance(), length: bytes.len() }
+    pub fn new(bytes: *mut [u8]) -> Self {
+        Self { address: bytes.cast::<u8>().expose_provenance(), length: bytes.len() }
     }
 
     /// The first `length` bytes of it.
@@ -116,9 +116,20 @@ impl Moved {
 /// Calls `step` for what is left of an operation until all is moved, the rest fails, or it returns 0. `step` gets how many bytes are done.
 #[inline]
 pub fn move_all(wanted: usize, mut step: impl FnMut(usize) -> Result<usize, Moved>) -> Moved {
+    let first = step(0);
+    if matches!(first, Ok(bytes) if bytes == wanted) {
+        return Moved::bytes(wanted);
+    }
+    move_rest(wanted, first, step)
+}
+
+/// Apart from the first call, which mostly is the only one.
+#[cold]
+#[inline(never)]
+fn move_rest(wanted: usize, mut result: Result<usize, Moved>, mut step: impl FnMut(usize) -> Result<usize, Moved>) -> Moved {
     let mut moved = 0;
-    while moved < wanted {
-        match step(moved) {
+    loop {
+        match result {
             Ok(0) => break,
             Ok(bytes) => moved += bytes,
             Err(Moved { errno: libc::EINTR, .. }) => {}
@@ -126,6 +137,10 @@ pub fn move_all(wanted: usize, mut step: impl FnMut(usize) -> Result<usize, Move
             Err(_) if moved > 0 => break,
             Err(failed) => return failed,
         }
+        if moved >= wanted {
+            break;
+        }
+        result = step(moved);
     }
     Moved::bytes(moved)
 }

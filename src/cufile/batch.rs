@@ -25,21 +25,20 @@ const NAP: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The batches of one job.
-pub struct Batches<T> {
+pub struct Batches {
     direct: Direct,
     lanes: Lanes,
-    /// Every operation that is out, by the name that its entry has.
-    slots: Vec<Option<Slot<T>>>,
-    free: Vec<usize>,
+    /// Every operation that is out, by its tag, which is its entry's name, too.
+    slots: Vec<Option<Slot>>,
+    /// A batch has entries that were not submitted yet.
+    has_collected: bool,
     /// Names that no batch had room for yet, in order.
     backlog: VecDeque<usize>,
     slabs: Option<Slabs>,
     events: Vec<Event>,
     /// Ended, and not handed back yet.
-    ended: VecDeque<(T, Moved)>,
+    ended: VecDeque<(u32, Moved)>,
     in_flight: usize,
-    /// A batch had no room for what was collected for it.
-    has_more: bool,
     manner: Manner,
     /// Never rung: the vendor has no way to wake a sleeper but its own status call.
     bell: Bell,
@@ -49,23 +48,18 @@ pub struct Batches<T> {
     quiet: Option<bool>,
 }
 
-#[derive(Clone, Copy)]
-struct Slot<T> {
-    operation: Operation<T>,
+struct Slot {
+    operation: Operation<u32>,
     /// Bytes that earlier, short calls have moved.
     done: usize,
-    place: Option<Place>,
-}
-
-/// Where an operation is: in a batch, with a bounce buffer of a class.
-#[derive(Clone, Copy)]
-struct Place {
-    lane: usize,
+    /// The batch that it is in.
+    lane: Option<usize>,
+    /// The class of the bounce buffer that it holds.
     class: Option<usize>,
 }
 
-impl<T: Copy> Batches<T> {
-    /// Batches for `depth` operations. `slabs` bounds them in compat mode.
+impl Batches {
+    /// Batches for `depth` operations, whose tags are below that. `slabs` bounds them in compat mode.
     pub fn new(direct: Direct, depth: usize, slabs: Option<Slabs>, manner: Manner) -> Result<Self, String> {
         let lanes = Lanes::new(direct.library, depth)
             .map_err(|failure| format!("cuFileBatchIOSetUp: {}; use gpu_mode=pool, or a lower iodepth", Library::explain(failure)))?;
@@ -74,12 +68,11 @@ impl<T: Copy> Batches<T> {
             direct,
             lanes,
             slots: (0..depth).map(|_| None).collect(),
-            free: (0..depth).rev().collect(),
+            has_collected: false,
             backlog: VecDeque::with_capacity(depth),
             slabs,
             ended: VecDeque::with_capacity(depth),
             in_flight: 0,
-            has_more: false,
             manner,
             bell: Bell::default(),
             trouble: None,
@@ -90,33 +83,41 @@ impl<T: Copy> Batches<T> {
     /// Moves the backlog into batches as far as there is room, and submits what is collected.
     #[inline]
     fn pump(&mut self) {
-        if self.has_more || !self.backlog.is_empty() {
-            self.move_backlog();
+        if self.has_collected || !self.backlog.is_empty() {
+            self.submit_all();
         }
     }
 
-    fn move_backlog(&mut self) {
-        self.has_more = false;
+    fn submit_all(&mut self) {
         while let Some(&name) = self.backlog.front() {
-            let Some(slot) = &mut self.slots[name] else { break };
-            let entry = Entry::new(&slot.operation, slot.done, name);
-            let Some(lane) = self.lanes.room(Kind::of(&entry)) else { break };
-            let class = match &mut self.slabs {
-                Some(slabs) => match slabs.take(slot.operation.buffer.len() - slot.done) {
-                    None => break,
-                    class => class,
-                },
-                None => None,
-            };
-            slot.place = Some(Place { lane, class });
-            self.lanes.lane(lane).collected.push(entry);
+            if !self.collect(name) {
+                break;
+            }
             self.backlog.pop_front();
         }
+        self.has_collected = false;
         for index in 0..self.lanes.len() {
             if !self.lanes.lane(index).collected.is_empty() {
                 self.submit_collected(index);
             }
         }
+    }
+
+    /// Gives an operation to a batch for its next submission. Returns whether one had room.
+    fn collect(&mut self, name: usize) -> bool {
+        let Some(slot) = &mut self.slots[name] else { return true };
+        let entry = Entry::new(&slot.operation, slot.done, name);
+        let Some(lane) = self.lanes.room(Kind::of(&entry)) else { return false };
+        if let Some(slabs) = &mut self.slabs {
+            slot.class = slabs.take(slot.operation.buffer.len() - slot.done);
+            if slot.class.is_none() {
+                return false;
+            }
+        }
+        slot.lane = Some(lane);
+        self.lanes.lane(lane).collected.push(entry);
+        self.has_collected = true;
+        true
     }
 
     fn submit_collected(&mut self, index: usize) {
@@ -127,7 +128,7 @@ impl<T: Copy> Batches<T> {
                 lane.collected.clear();
             }
             // Room comes with the next event.
-            Err(Failure::Own(codes::BATCH_FULL)) if lane.submitted > 0 => self.has_more = true,
+            Err(Failure::Own(codes::BATCH_FULL)) if lane.submitted > 0 => self.has_collected = true,
             Err(failure) => self.not_submitted(index, failure),
         }
     }
@@ -164,8 +165,7 @@ impl<T: Copy> Batches<T> {
     }
 
     fn is_in(&self, name: usize, lane: usize) -> bool {
-        let slot = self.slots.get(name).and_then(Option::as_ref);
-        slot.and_then(|slot| slot.place).is_some_and(|place| place.lane == lane)
+        self.slots.get(name).and_then(Option::as_ref).is_some_and(|slot| slot.lane == Some(lane))
     }
 
     #[cold]
@@ -205,7 +205,8 @@ impl<T: Copy> Batches<T> {
         let (name, Some(result)) = (event.name(), event.result()) else { return };
         let Some(slot) = self.slots.get_mut(name).and_then(Option::as_mut) else { return };
         self.lanes.lane(index).submitted -= 1;
-        if let (Some(slabs), Some(Place { class: Some(class), .. })) = (&self.slabs, slot.place.take()) {
+        slot.lane = None;
+        if let (Some(slabs), Some(class)) = (&self.slabs, slot.class.take()) {
             slabs.release(class);
         }
         if let Ok(bytes @ 1..) = result {
@@ -220,7 +221,6 @@ impl<T: Copy> Batches<T> {
         };
         self.ended.push_back((slot.operation.tag, moved));
         self.slots[name] = None;
-        self.free.push(name);
     }
 
     /// Looks at every batch that has something in flight; where that is not enough and the manner is to sleep, sleeps a while.
@@ -251,10 +251,12 @@ impl<T: Copy> Batches<T> {
         }
     }
 
-    fn hand_over(&mut self, room: usize, done: &mut dyn FnMut(T, Moved)) -> usize {
-        let count = self.ended.len().min(room);
-        for (tag, moved) in self.ended.drain(..count) {
+    fn hand_over(&mut self, room: usize, done: &mut dyn FnMut(u32, Moved)) -> usize {
+        let mut count = 0;
+        while count < room {
+            let Some((tag, moved)) = self.ended.pop_front() else { break };
             done(tag, moved);
+            count += 1;
         }
         self.in_flight -= count;
         count
@@ -262,7 +264,7 @@ impl<T: Copy> Batches<T> {
 }
 
 /// Does the rest of an operation by blocking calls.
-fn finish<T: Copy>(direct: &mut Direct, slot: &Slot<T>) -> Moved {
+fn finish(direct: &mut Direct, slot: &Slot) -> Moved {
     let Slot { operation, done, .. } = slot;
     match done {
         0 => direct.run(operation),
@@ -270,7 +272,7 @@ fn finish<T: Copy>(direct: &mut Direct, slot: &Slot<T>) -> Moved {
     }
 }
 
-impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
+impl Transport<u32> for Batches {
     fn is_synchronous(&self) -> bool {
         false
     }
@@ -279,10 +281,12 @@ impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
         "cufile-batch"
     }
 
-    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
-        let Some(name) = self.free.pop() else { return Submitted::Busy };
-        self.slots[name] = Some(Slot { operation: *operation, done: 0, place: None });
-        self.backlog.push_back(name);
+    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+        let name = operation.tag as usize;
+        self.slots[name] = Some(Slot { operation: *operation, done: 0, lane: None, class: None });
+        if !self.backlog.is_empty() || !self.collect(name) {
+            self.backlog.push_back(name);
+        }
         self.in_flight += 1;
         Submitted::InFlight
     }
@@ -296,13 +300,15 @@ impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
         self.in_flight
     }
 
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(u32, Moved)) -> Result<(), i32> {
         let deadline = Deadline::after(timeout);
         let min = min.min(self.in_flight).min(max);
         let (mut found, mut turns) = (0, 0);
         loop {
             self.pump();
-            self.look(min - found, &deadline);
+            if self.ended.len() < max - found {
+                self.look(min - found, &deadline);
+            }
             found += self.hand_over(max - found, done);
             if found >= min || deadline.is_past() {
                 self.pump();
@@ -323,15 +329,14 @@ impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
     }
 }
 
-impl<T> Batches<T> {
+impl Batches {
     /// Takes an operation out of its slot, and gives back what it held.
     #[inline]
-    fn release(&mut self, name: usize) -> Option<Slot<T>> {
+    fn release(&mut self, name: usize) -> Option<Slot> {
         let slot = self.slots.get_mut(name)?.take()?;
-        if let (Some(slabs), Some(Place { class: Some(class), .. })) = (&self.slabs, slot.place) {
+        if let (Some(slabs), Some(class)) = (&self.slabs, slot.class) {
             slabs.release(class);
         }
-        self.free.push(name);
         Some(slot)
     }
 
@@ -355,7 +360,6 @@ impl<T> Batches<T> {
             // What is left was never submitted.
             (0..self.slots.len()).for_each(|name| drop(self.release(name)));
         }
-        self.free.clear();
         self.in_flight = 0;
         *self.quiet.insert(quiet)
     }
@@ -376,7 +380,7 @@ impl<T> Batches<T> {
     }
 }
 
-impl<T> Drop for Batches<T> {
+impl Drop for Batches {
     fn drop(&mut self) {
         self.end();
     }

@@ -45,6 +45,8 @@ impl Lane {
 pub struct Lanes {
     library: &'static Library,
     lanes: Vec<Lane>,
+    /// The one that got an entry last.
+    latest: usize,
     /// That each of them takes.
     entries: usize,
     /// That can be needed: where those of one kind are not full, the other kind fills no more than its share.
@@ -56,7 +58,7 @@ impl Lanes {
     pub fn new(library: &'static Library, depth: usize) -> Result<Self, Failure> {
         let told = library.calls.batch_limit().map_or(MOST_ENTRIES, |limit| limit as usize);
         let mut entries = told.min(MOST_ENTRIES).min(depth).max(1);
-        let mut lanes = Self { library, lanes: Vec::new(), entries, most: 0 };
+        let mut lanes = Self { library, lanes: Vec::new(), latest: 0, entries, most: 0 };
         while lanes.lanes.len() * entries < depth {
             match lanes.set_up() {
                 Ok(()) => {}
@@ -100,7 +102,17 @@ impl Lanes {
     }
 
     /// A batch with room for one more of this kind.
+    #[inline]
     pub fn room(&mut self, kind: Kind) -> Option<usize> {
+        let latest = &self.lanes[self.latest];
+        if latest.kind == kind && latest.load() < self.entries {
+            return Some(self.latest);
+        }
+        self.latest = self.other_room(kind)?;
+        Some(self.latest)
+    }
+
+    fn other_room(&mut self, kind: Kind) -> Option<usize> {
         let entries = self.entries;
         let begun = |lane: &Lane| lane.kind == kind && (1..entries).contains(&lane.load());
         if let Some(index) = self.lanes.iter().position(begun) {

@@ -59,7 +59,7 @@ impl Cufile {
     /// cuFileBatchIOGetStatus does not look there once anything else was submitted to the batch (see [`lanes`]). Measured on 1.20.0.107 with
     /// a stand-alone caller: 61 of 62 reported where the first of 62 submissions ended at 1,015,808, all without registration and all by
     /// 1.14.1; max_batch_io_size, the minimum and the time-out of the call have no influence.
-    pub fn batches<T: Copy>(&mut self, depth: usize, manner: Manner) -> Result<Batches<T>, String> {
+    pub fn batches(&mut self, depth: usize, manner: Manner) -> Result<Batches, String> {
         let calls = &self.share.library().calls;
         self.register &= !calls.always_bounces();
         let slabs = why_not_direct().map(|_| Slabs::of(calls, self.device.place().ordinal));
@@ -198,6 +198,7 @@ impl<T> Blocking<T> for Direct {
         self.device.enter().map_err(|error| error.0)
     }
 
+    #[inline]
     fn run(&mut self, operation: &Operation<T>) -> Moved {
         move_all(operation.buffer.len(), |done| self.library.calls.transfer(operation, done).map_err(Failure::moved))
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::flying::Place;
 use super::options::{Backend, CudaIo, Data, DeviceIds, Io, Memory, Mode, Options, Wait};
 use crate::common::blocking::{Blocking, Synchronous};
 use crate::common::bounce::Bounce;
@@ -31,9 +32,9 @@ pub struct Choice {
 }
 
 /// A backend that is ready for a job's memory and files.
-pub struct Opened<T> {
+pub struct Opened {
     pub driver: Box<dyn Driver>,
-    pub transport: Box<dyn Transport<T>>,
+    pub transport: Box<dyn Transport<Place>>,
     /// What the user is to know, said once a job group.
     pub notes: Vec<String>,
 }
@@ -92,7 +93,7 @@ pub struct Wanted {
 }
 
 /// Opens the backend for a job.
-pub fn open<T: Copy + Send + 'static>(choice: &Choice, options: &Options, wanted: &Wanted) -> Result<Opened<T>, String> {
+pub fn open(choice: &Choice, options: &Options, wanted: &Wanted) -> Result<Opened, String> {
     let depth = wanted.depth;
     check_modes(choice, options)?;
     match choice.backend {
@@ -109,7 +110,7 @@ pub fn open<T: Copy + Send + 'static>(choice: &Choice, options: &Options, wanted
     }
 }
 
-fn open_cufile<T: Copy + Send + 'static>(options: &Options, wanted: &Wanted) -> Result<Opened<T>, String> {
+fn open_cufile(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
     let depth = wanted.depth;
     let mut notes = Vec::new();
     let ordinal = device_of(options, wanted, &mut notes)?;
@@ -139,7 +140,7 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, wanted: &Wanted) -> 
         doubt(line)?;
     }
     let mut driver = Cufile::open(&cufile::Settings { ordinal, register: options.register })?;
-    let transport: Box<dyn Transport<T>> = match options.mode {
+    let transport: Box<dyn Transport<Place>> = match options.mode {
         Mode::Stream => {
             let streams = options.streams.unwrap_or(depth.min(DEFAULT_STREAMS));
             Box::new(driver.streams(depth as usize, streams as usize, manner(options))?)
@@ -180,11 +181,7 @@ fn device_of(options: &Options, wanted: &Wanted, notes: &mut Vec<String>) -> Res
 }
 
 /// Blocking calls, one at a time or in a pool of threads as the job's mode and depth say.
-fn issue<T: Copy + Send + 'static, B: Blocking<T>>(
-    worker: impl Fn() -> B,
-    options: &Options,
-    depth: u32,
-) -> Result<Box<dyn Transport<T>>, String> {
+fn issue<B: Blocking<Place>>(worker: impl Fn() -> B, options: &Options, depth: u32) -> Result<Box<dyn Transport<Place>>, String> {
     if options.mode == Mode::Sync || (options.mode == Mode::Auto && depth == 1) {
         return Ok(Box::new(Synchronous(worker())));
     }
@@ -207,7 +204,7 @@ fn manner(options: &Options) -> Manner {
 
 /// A ring, straight on the job's buffers where the kernel can reach them. Managed memory it can reach, too, but must not hold: the driver
 /// moves it.
-fn uring<T: Copy + 'static>(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Transport<T>>, String> {
+fn uring(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Transport<Place>>, String> {
     let device = device.filter(|_| !is_host_memory(options)).cloned();
     let settings = uring::Settings { depth: depth as usize, manner: manner(options), register: options.register, device };
     Ok(Box::new(Uring::open(settings)?))

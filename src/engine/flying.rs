@@ -4,13 +4,16 @@ use std::time::{Duration, Instant};
 
 use super::InFlight;
 
+/// The name of an operation while the transport has it, below the job's depth.
+pub type Place = u32;
+
 /// How long nothing may come back, once fio wants to end the job, before what is still out is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// All places are made at the start: nothing here allocates afterwards.
 pub struct Flying {
     places: Vec<Option<InFlight>>,
-    free: Vec<u32>,
+    free: Vec<Place>,
     /// Since when nothing has come back although fio wants to end the job.
     still_since: Option<Instant>,
 }
@@ -32,20 +35,27 @@ impl Flying {
 
     /// The place that the next operation gets.
     #[inline]
-    pub fn next(&self) -> Option<u32> {
+    pub fn next(&self) -> Option<Place> {
         self.free.last().copied()
     }
 
-    /// The operation with the place of [`Flying::next`] is out.
+    /// The operation that got the place of [`Flying::next`] is out.
     #[inline]
-    pub fn insert(&mut self, tag: InFlight) {
-        self.free.pop();
-        self.places[tag.place as usize] = Some(tag);
+    pub fn insert(&mut self, flight: InFlight) {
+        if let Some(place) = self.free.pop() {
+            self.places[place as usize] = Some(flight);
+        }
     }
 
-    /// An operation is back.
+    /// The operation that has a place.
     #[inline]
-    pub fn remove(&mut self, place: u32) {
+    pub fn get(&self, place: Place) -> Option<&InFlight> {
+        self.places.get(place as usize)?.as_ref()
+    }
+
+    /// The operation of [`Flying::get`] is back.
+    #[inline]
+    pub fn remove(&mut self, place: Place) {
         self.places[place as usize] = None;
         self.free.push(place);
         self.still_since = None;

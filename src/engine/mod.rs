@@ -18,21 +18,24 @@ use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Tr
 use crate::common::wait::Deadline;
 use crate::faults;
 use crate::fio::{self, Direction, Done, Entry, File, IoUnit, OptionSpec, Outcome, Queued, Refusal, UnitId, Waiting};
-use flying::Flying;
+use flying::{Flying, Place};
 use memory::{Memory, Region};
 use report::{Counters, Report};
 use staging::Staging;
 
 /// One fio job on one transport. Fields are dropped in this order: no operation outlives the driver, nor the driver the memory.
 pub struct Job {
-    transport: Box<dyn Transport<InFlight>>,
+    transport: Box<dyn Transport<Place>>,
     driver: Box<dyn Driver>,
     memory: Option<Memory>,
     layout: memory::Layout,
     region: Region,
     staging: Option<Staging>,
-    /// What sizes and offsets are to be a multiple of, until the user was told that they are not.
-    alignment: Option<usize>,
+    /// What [`Staging`] has to do; nothing where there is none.
+    stages_writes: bool,
+    copies_back: bool,
+    /// The bits that sizes and offsets are not to have, until the user was told that they have.
+    misaligned: usize,
     files: Vec<OpenFile>,
     flying: Flying,
     /// Whether nothing of the vendor's touches the buffers once the transport is cancelled.
@@ -67,13 +70,19 @@ struct Barrier {
 struct InFlight {
     /// Counts the job's operations.
     number: u64,
-    /// In [`Flying`].
-    place: u32,
     unit: UnitId,
     wanted: usize,
     transfer: Transfer,
     file: usize,
     offset: u64,
+}
+
+impl InFlight {
+    /// Read from the unit once its operation is under way: what is kept across a call costs more.
+    #[inline]
+    fn new(unit: &IoUnit, transfer: Transfer, number: u64) -> Self {
+        Self { number, unit: unit.id(), wanted: unit.length(), transfer, file: unit.file().index(), offset: unit.offset() }
+    }
 }
 
 /// A file of the job, by its number.
@@ -88,7 +97,8 @@ struct OpenFile {
 #[derive(Default)]
 struct Notices {
     failed: bool,
-    shallow: bool,
+    /// The number of the operation from which on the transport is asked again whether it keeps the depth; it doubles each time.
+    shallow_from: u64,
     staging: bool,
 }
 
@@ -176,30 +186,30 @@ impl fio::Engine for Job {
         };
         let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
         let Some(at) = self.region.offset_of(buffer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
-        if transfer == Transfer::Write && self.staging.is_some() && !self.stage(unit, at, buffer) {
+        if transfer == Transfer::Write && self.stages_writes && !self.stage(unit, at, buffer) {
             return Queued::Done(Outcome::failed(libc::EIO));
         }
-        if self.alignment.is_some_and(|unit| (offset as usize | buffer.len() | at) & (unit - 1) != 0) {
+        if (offset as usize | buffer.len() | at) & self.misaligned != 0 {
             self.say_misaligned(offset, buffer.len());
         }
         let Some(place) = self.flying.next() else { return Queued::Done(Outcome::failed(libc::ECANCELED)) };
-        let tag = InFlight { place, number: self.number, unit: unit.id(), wanted: buffer.len(), transfer, file: file.index(), offset };
-        self.number += 1;
         let (fd, handle, base) = (file.fd(), self.files.get(file.index()).map_or(Handle::default(), |open| open.handle), self.region.base);
-        let operation = Operation { tag, transfer, fd, handle, offset, buffer, base, at };
-        match self.transport.submit(&operation) {
+        match self.transport.submit(&Operation { tag: place, transfer, fd, handle, offset, buffer, base, at }) {
             Submitted::Done(moved) => {
-                let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, operation.tag, moved);
-                match transfer {
-                    Transfer::Read if self.staging.as_ref().is_some_and(Staging::copies_back) => {
-                        self.held = Some(Done { unit: operation.tag.unit, outcome });
-                        Queued::InFlight
-                    }
-                    _ => Queued::Done(outcome),
+                self.counters.add(unit.file().index(), transfer, unit.length(), moved);
+                let outcome = outcome_of(unit.length(), moved);
+                if outcome.error != 0 {
+                    complain(&mut self.notices, self.driver.as_ref(), &self.files, &InFlight::new(unit, transfer, 0), moved);
                 }
+                if self.copies_back && transfer == Transfer::Read {
+                    self.held = Some(Done { unit: unit.id(), outcome });
+                    return Queued::InFlight;
+                }
+                Queued::Done(outcome)
             }
             Submitted::InFlight => {
-                self.flying.insert(operation.tag);
+                self.flying.insert(InFlight::new(unit, transfer, self.number));
+                self.number += 1;
                 self.collected += 1;
                 Queued::InFlight
             }
@@ -218,31 +228,21 @@ impl fio::Engine for Job {
             done.push(held);
             return Ok(());
         }
-        let deadline = Deadline::after(timeout);
         let min = min.min(max).min(self.flying.len() + self.barriers.len());
         self.collected = 0;
-        loop {
-            self.pass_barriers(max, waiting, done);
-            if self.flying.is_over() {
-                self.hand_over_given_up(max, done);
-                return Ok(());
-            }
-            self.reap_slice(min.saturating_sub(done.len()), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
-            self.pass_barriers(max, waiting, done);
-            if done.len() >= min || deadline.is_past() {
-                break;
-            }
-            if waiting.must_end() && self.flying.is_stuck() {
-                self.name_the_stuck(waiting);
-                self.give_up(libc::ECANCELED);
-            }
+        let mut left = timeout;
+        if self.barriers.is_empty() && !self.flying.is_over() {
+            self.reap_slice(min, max, timeout.map_or(SLICE, |timeout| timeout.min(SLICE)), done)?;
+            left = timeout.map(|timeout| timeout.saturating_sub(SLICE));
         }
-        if !self.notices.shallow {
+        if done.len() < min || !self.barriers.is_empty() || self.flying.is_over() {
+            self.wait(min, max, left, waiting, done)?;
+        }
+        if self.number >= self.notices.shallow_from {
             self.say_why_shallow();
         }
         Ok(())
     }
-
     fn fail_all(&mut self, errno: i32, max: usize, done: &mut Vec<Done>) {
         done.extend(self.held.take());
         if !self.flying.is_over() {
@@ -252,10 +252,10 @@ impl fio::Engine for Job {
     }
 
     fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome {
-        let Some(staging) = self.staging.as_ref().filter(|s| s.copies_back()) else { return outcome };
-        if unit.direction() != Direction::Read || outcome.error != 0 {
+        if !self.copies_back || unit.direction() != Direction::Read || outcome.error != 0 {
             return outcome;
         }
+        let Some(staging) = &self.staging else { return outcome };
         let buffer = Buffer::new(unit.buffer());
         let came = buffer.first(buffer.len() - outcome.left);
         let copied = self.region.offset_of(buffer).ok_or(None).and_then(|at| staging.after_read(&self.region, at, came).map_err(Some));
@@ -271,42 +271,67 @@ impl fio::Engine for Job {
 }
 
 impl Job {
+    /// Waits until `min` operations have ended or `timeout` has passed, through slices after each of which fio is asked whether it wants to
+    /// end the job.
+    fn wait(&mut self, min: usize, max: usize, timeout: Option<Duration>, waiting: &Waiting, done: &mut Vec<Done>) -> Result<(), i32> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            self.pass_barriers(max, waiting, done);
+            if self.flying.is_over() {
+                self.hand_over_given_up(max, done);
+                return Ok(());
+            }
+            self.reap_slice(min.saturating_sub(done.len()), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
+            self.pass_barriers(max, waiting, done);
+            if done.len() >= min || deadline.is_past() {
+                return Ok(());
+            }
+            if waiting.must_end() && self.flying.is_stuck() {
+                self.name_the_stuck(waiting);
+                self.give_up(libc::ECANCELED);
+            }
+        }
+    }
+
     /// Waits no longer than `most`.
     #[inline]
     fn reap_slice(&mut self, min: usize, max: usize, most: Duration, done: &mut Vec<Done>) -> Result<(), i32> {
         let Self { transport, counters, notices, driver, files, flying, .. } = self;
-        transport.reap(min, max, Some(most), &mut |tag, moved| {
-            flying.remove(tag.place);
-            done.push(Done { unit: tag.unit, outcome: account(counters, notices, driver.as_ref(), files, tag, moved) });
+        transport.reap(min, max, Some(most), &mut |place, moved| {
+            // Looked at where it lies: moving it out would copy all of it.
+            if let Some(flight) = flying.get(place) {
+                done.push(Done { unit: flight.unit, outcome: account(counters, notices, driver.as_ref(), files, flight, moved) });
+                flying.remove(place);
+            }
         })
     }
 
     /// Says what does not end, each operation with a line: fio would wait for it for ever, and a signal would not end the job.
     #[cold]
     fn name_the_stuck(&self, waiting: &Waiting) {
-        for tag in self.flying.iter() {
-            let (what, age) = (describe(&self.files, tag), waiting.age(tag.unit).as_secs_f64());
-            fio::line(&format!("{what} is not back after {age:.1} s and was given up"));
+        for flight in self.flying.iter() {
+            let what = describe(&self.files, &flight);
+            let after = waiting.age(flight.unit).map_or_else(String::new, |age| format!(" after {:.1} s", age.as_secs_f64()));
+            fio::line(&format!("{what} is not back{after} and was given up"));
         }
     }
 
     /// Ends everything that is out with `errno`.
     #[cold]
     fn give_up(&mut self, errno: i32) {
-        for tag in self.flying.give_up() {
+        for flight in self.flying.give_up() {
             let failed = Moved::failed(errno, 0);
-            let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, tag, failed);
-            self.given_up.push(Done { unit: tag.unit, outcome });
+            let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, &flight, failed);
+            self.given_up.push(Done { unit: flight.unit, outcome });
         }
         self.given_up.extend(self.barriers.drain(..).map(|barrier| Done { unit: barrier.unit, outcome: Outcome::failed(errno) }));
         self.cancel();
     }
 
     /// Syncs that all operations queued before them have ended for.
-    #[inline]
     fn pass_barriers(&mut self, max: usize, waiting: &Waiting, done: &mut Vec<Done>) {
         while let Some(&barrier) = self.barriers.first().filter(|_| done.len() < max) {
-            if self.flying.iter().any(|tag| tag.number < barrier.number) {
+            if self.flying.iter().any(|flight| flight.number < barrier.number) {
                 return;
             }
             self.barriers.remove(0);
@@ -336,18 +361,17 @@ impl Job {
 
     #[cold]
     fn say_misaligned(&mut self, offset: u64, length: usize) {
-        if let Some(unit) = self.alignment.take() {
-            fio::line(&format!(
-                "an I/O at offset {offset} of {length} bytes is not a multiple of {unit} bytes, so the vendor's library takes its slower way \
-                 (said once; use bs and offsets that are multiples of {unit})"
-            ));
-        }
+        let unit = std::mem::take(&mut self.misaligned) + 1;
+        fio::line(&format!(
+            "an I/O at offset {offset} of {length} bytes is not a multiple of {unit} bytes, so the vendor's library takes its slower way \
+             (said once; use bs and offsets that are multiples of {unit})"
+        ));
     }
 
     /// Puts the bytes of a write into device memory, outside of the unit's latency. Returns whether the unit can go on.
     #[inline(never)]
     fn stage(&mut self, unit: &IoUnit, at: usize, buffer: Buffer) -> bool {
-        let Some(staging) = self.staging.as_mut().filter(|staging| staging.stages_writes()) else { return true };
+        let Some(staging) = &mut self.staging else { return true };
         let staged = unit.untimed(|| staging.before_write(&self.region, at, buffer));
         let Err(error) = staged else { return true };
         let what = staging.explain(error);
@@ -355,9 +379,11 @@ impl Job {
         false
     }
 
+    #[cold]
     fn say_why_shallow(&mut self) {
+        self.notices.shallow_from = self.number.saturating_mul(2);
         if let Some(line) = self.transport.complaint() {
-            self.notices.shallow = true;
+            self.notices.shallow_from = u64::MAX;
             fio::line(&line);
         }
     }
@@ -385,38 +411,49 @@ fn account(
     notices: &mut Notices,
     driver: &dyn Driver,
     files: &[OpenFile],
-    tag: InFlight,
+    flight: &InFlight,
     moved: Moved,
 ) -> Outcome {
-    counters.add(tag.file, tag.transfer, tag.wanted, moved);
-    if moved.errno == 0 {
-        return Outcome { error: 0, left: tag.wanted - moved.bytes };
+    counters.add(flight.file, flight.transfer, flight.wanted, moved);
+    let outcome = outcome_of(flight.wanted, moved);
+    if outcome.error != 0 {
+        complain(notices, driver, files, flight, moved);
     }
-    complain(notices, driver, files, tag, moved);
-    Outcome::failed(moved.errno)
+    outcome
+}
+
+#[inline]
+fn outcome_of(wanted: usize, moved: Moved) -> Outcome {
+    match moved.errno {
+        0 => Outcome { error: 0, left: wanted - moved.bytes },
+        errno => Outcome::failed(errno),
+    }
 }
 
 /// Says once a job what a vendor's failure means; fio itself says what an errno means.
 #[cold]
 #[inline(never)]
-fn complain(notices: &mut Notices, driver: &dyn Driver, files: &[OpenFile], tag: InFlight, moved: Moved) {
+fn complain(notices: &mut Notices, driver: &dyn Driver, files: &[OpenFile], flight: &InFlight, moved: Moved) {
     if moved.code == 0 || notices.failed {
         return;
     }
     notices.failed = true;
-    fio::line(&format!("{}: {} (said once; the report counts them all)", describe(files, tag), driver.explain(moved.code)));
+    fio::line(&format!("{}: {} (said once; the report counts them all)", describe(files, flight), driver.explain(moved.code)));
 }
 
-fn describe(files: &[OpenFile], tag: InFlight) -> String {
-    let name = files.get(tag.file).map_or("a file", |file| &file.name);
-    let what = if tag.transfer == Transfer::Read { "read" } else { "write" };
-    format!("{what} of {name} at offset {}, {} bytes", tag.offset, tag.wanted)
+fn describe(files: &[OpenFile], flight: &InFlight) -> String {
+    let name = files.get(flight.file).map_or("a file", |file| &file.name);
+    let what = if flight.transfer == Transfer::Read { "read" } else { "write" };
+    format!("{what} of {name} at offset {}, {} bytes", flight.offset, flight.wanted)
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
         faults::strike("cleanup");
         faults::account().iter().for_each(|line| fio::line(line));
+        if self.notices.shallow_from < u64::MAX {
+            self.say_why_shallow();
+        }
         self.cancel();
         for file in self.files.drain(..) {
             if file.fd.is_some() && self.is_quiet {

@@ -68,8 +68,10 @@ impl Counters {
         };
         count.calls += 1;
         count.bytes += moved.bytes as u64;
-        count.errors += u64::from(moved.errno != 0);
-        count.short += u64::from(moved.errno == 0 && moved.bytes < wanted);
+        if moved.bytes < wanted {
+            count.errors += u64::from(moved.errno != 0);
+            count.short += u64::from(moved.errno == 0);
+        }
     }
 
     pub fn add_trim(&mut self, index: usize, wanted: usize, errno: i32) {

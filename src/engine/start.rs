@@ -50,15 +50,17 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         "options": options.to_json(),
     });
     let report = options.report.map(|path| Report::new(&path, job, about)).transpose()?;
-    let alignment = driver.alignment();
+    let misaligned = driver.alignment().map_or(0, |unit| unit - 1);
     Ok(Job {
         transport,
         driver,
         memory: None,
         layout,
         region: Region::default(),
+        stages_writes: staging.as_ref().is_some_and(Staging::stages_writes),
+        copies_back: staging.as_ref().is_some_and(Staging::copies_back),
         staging,
-        alignment,
+        misaligned,
         files: Vec::new(),
         flying: Flying::new(depth),
         is_quiet: true,

@@ -4,7 +4,11 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-use super::layout::{self, tables::ThreadData};
+use super::job_options::JobOptions;
+use super::layout::{
+    self,
+    tables::{IoU, ThreadData},
+};
 use super::ops::Entry;
 use super::options::OptionSpec;
 use super::symbols::{self, Symbols};
@@ -105,10 +109,46 @@ struct Cell<E> {
     done: Vec<Done>,
     /// Taken by queue() and not started by commit() yet.
     queued: Vec<UnitId>,
-    /// queue() does the I/O itself.
-    is_synchronous: bool,
+    issued: Issued,
+    fio: &'static Symbols,
+    /// Known once fio has made the job's units.
+    units: Option<&'static IoU>,
     /// iomem_alloc() was called and gave none.
     without_memory: bool,
+}
+
+/// Who stamps a unit with the time at which it was issued. Latencies are counted from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Issued {
+    /// fio, before queue(), which does the I/O itself.
+    BeforeQueue,
+    /// fio, after queue() and with that after the commit() of a full batch; commit() does what it can, and stamps before it starts anything.
+    AfterQueue,
+    /// commit(), and fio not at all; what ends in queue() is stamped there.
+    InCommit,
+    /// Nobody: the job wants no latencies.
+    Never,
+}
+
+impl Issued {
+    /// For a job whose queue() does not do the I/O itself.
+    fn of(job: &JobOptions, fio: &Symbols) -> Self {
+        let is_off = |name| job.int(name).is_some_and(|value| value != 0);
+        if job.text("read_iolog").is_some() {
+            Self::AfterQueue // what fio itself has stamped last times the replay
+        } else if ["disable_clat", "disable_slat", "disable_bw_measurement"].into_iter().all(is_off) {
+            Self::Never // as fio_fill_issue_time() of fio
+        } else if commit_stamps(fio).is_some() {
+            Self::InCommit
+        } else {
+            Self::AfterQueue
+        }
+    }
+}
+
+/// `FIO_ASYNCIO_SETS_ISSUE_TIME`, for the versions that have it (from 3.31).
+fn commit_stamps(fio: &Symbols) -> Option<u64> {
+    layout::of_version(fio)?.consts.fio_asyncio_sets_issue_time.map(|flag| flag as u64)
 }
 
 /// The cell of a job, or `None` for one that never came up.
@@ -156,7 +196,8 @@ unsafe fn start<E: Engine>(td: *mut c_void) -> Result<(), Refusal> {
     // As many units as iodepth at most are out: neither list ever grows.
     let depth = job.fio.int("iodepth").and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1);
     let (done, queued) = (Vec::with_capacity(depth), Vec::with_capacity(depth));
-    let cell = Box::new(Cell { engine, done, queued, is_synchronous: false, without_memory: false });
+    let issued = Issued::of(&job.fio, fio);
+    let cell = Box::new(Cell { engine, done, queued, issued, fio, units: None, without_memory: false });
     // SAFETY: the field is inside the job and the engine's to write.
     unsafe { td.byte_add(at.io_ops_data).cast::<*mut Cell<E>>().write(Box::into_raw(cell)) };
     Ok(())
@@ -207,17 +248,19 @@ pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
     let ready = guard::catch("post_init", || {
         // SAFETY: fio passes the job, in its own thread, after init.
         let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
+        cell.units = layout::unit();
         if cell.without_memory {
             return libc::ENOMEM; // up to 3.33 fio goes on where iomem_alloc() failed, and would crash
         }
         match cell.engine.ready() {
-            Ok(false) => 0,
-            Ok(true) => {
-                cell.is_synchronous = true;
-                // SAFETY: the job's layout was confirmed; `flags` is at 28 in every version's ops table.
-                unsafe {
-                    let ops = td.byte_add(at.io_ops).cast::<*const c_void>().read();
-                    thread::mark_synchronous(td, at, ops.byte_add(28).cast::<u32>().read());
+            Ok(is_synchronous) => {
+                // SAFETY: as above; the job's layout was confirmed.
+                let tell = |flag| unsafe { thread::add_engine_flag(td, at, flag) };
+                if is_synchronous {
+                    tell(thread::SYNCIO);
+                    cell.issued = Issued::BeforeQueue;
+                } else if cell.issued == Issued::InCommit && !commit_stamps(cell.fio).is_some_and(tell) {
+                    cell.issued = Issued::AfterQueue;
                 }
                 0
             }
@@ -280,11 +323,17 @@ pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mu
 pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
     // SAFETY: fio passes a live job that came up and one of its units.
     let Some((cell, mut unit, fio)) = (unsafe { open::<E>(td, io_u) }) else { return -libc::EIO };
+    if cell.issued == Issued::InCommit && unit.direction() == Direction::Sync {
+        unit.stamp(); // it may end in here, and what it does then takes its time
+    }
     let _path = faults::on_io_path();
     match guard::catch("queue", || cell.engine.queue(&unit)).unwrap_or(Queued::Done(Outcome::failed(libc::EIO))) {
         Queued::Done(outcome) => {
             unit.complete(outcome);
             if outcome.error != 0 {
+                if cell.issued == Issued::InCommit {
+                    unit.stamp();
+                }
                 unit.log_error();
             }
             // SAFETY: the job is live. With a commit hook defined fio leaves this count to the engine.
@@ -295,7 +344,7 @@ pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_v
             COMPLETED
         }
         Queued::InFlight => {
-            if !cell.is_synchronous && unit.direction() != Direction::Sync {
+            if cell.issued != Issued::BeforeQueue && unit.direction() != Direction::Sync {
                 cell.queued.push(unit.id());
             }
             QUEUED
@@ -310,29 +359,33 @@ pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_v
 /// `td` is a live job and `io_u` one of its live units, during a hook in the job's own thread.
 #[inline]
 unsafe fn open<'a, E>(td: *mut c_void, io_u: *mut c_void) -> Option<(&'a mut Cell<E>, IoUnit<'a>, &'static Symbols)> {
-    let (fio, layout) = (symbols::fio()?, layout::unit()?);
-    // SAFETY: as promised by the caller; `layout` is only set once confirmed.
-    unsafe { Some((cell::<E>(td)?, IoUnit::new(td, NonNull::new(io_u)?, fio, layout), fio)) }
+    // SAFETY: as promised by the caller.
+    let cell = unsafe { cell::<E>(td)? };
+    let (fio, units) = (cell.fio, cell.units?);
+    // SAFETY: as promised by the caller; units are only known once confirmed.
+    unsafe { Some((cell, IoUnit::new(td, NonNull::new(io_u)?, fio, units), fio)) }
 }
 
 pub(super) unsafe extern "C" fn commit<E: Engine>(td: *mut c_void) -> c_int {
     // SAFETY: fio passes the job, in its own thread.
-    let (Some(cell), Some(fio)) = (unsafe { cell::<E>(td) }, symbols::fio()) else { return -libc::EIO };
-    let count = c_uint::try_from(cell.queued.len()).unwrap_or(c_uint::MAX);
-    if count > 0 {
+    let Some(cell) = (unsafe { cell::<E>(td) }) else { return -libc::EIO };
+    if cell.queued.is_empty() {
+        return 0; // fio commits before every look for results
+    }
+    let (fio, count) = (cell.fio, cell.queued.len() as c_uint);
+    if cell.issued != Issued::Never {
         // Stamped before they start, so that no operation ends before it was issued.
         let now = unit::now(fio);
-        for unit in cell.queued.drain(..) {
+        for &unit in &cell.queued {
             // SAFETY: the units are the engine's since queue() answered QUEUED.
             unsafe { unit::issue(td, unit, now, fio) };
         }
     }
+    cell.queued.clear();
     let _path = faults::on_io_path();
     let committed = guard::catch("commit", || cell.engine.commit());
-    if count > 0 {
-        // SAFETY: the job is live; only statistics are touched.
-        unsafe { (fio.io_u_mark_submit)(td, count) };
-    }
+    // SAFETY: the job is live; only statistics are touched.
+    unsafe { (fio.io_u_mark_submit)(td, count) };
     match committed {
         Some(Ok(())) => 0,
         Some(Err(errno)) => -errno,
@@ -342,10 +395,10 @@ pub(super) unsafe extern "C" fn commit<E: Engine>(td: *mut c_void) -> c_int {
 
 pub(super) unsafe extern "C" fn getevents<E: Engine>(td: *mut c_void, min: c_uint, max: c_uint, timeout: *const libc::timespec) -> c_int {
     // SAFETY: fio passes the job, in its own thread.
-    let (Some(cell), Some(at), Some(fio)) = (unsafe { cell::<E>(td) }, layout::thread(), symbols::fio()) else { return -libc::EIO };
-    let Some(units) = layout::unit() else { return -libc::EIO };
+    let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return -libc::EIO };
+    let Some(units) = cell.units else { return -libc::EIO };
     // SAFETY: as above; the job came up, so both layouts were confirmed.
-    let waiting = unsafe { Waiting::new(td, at, units, fio) };
+    let waiting = unsafe { Waiting::new(td, at, units, cell.fio) };
     // SAFETY: null, or a timespec that lives through the call.
     let timeout = unsafe { timeout.as_ref() }.map(|t| Duration::new(t.tv_sec as u64, t.tv_nsec as u32));
     cell.done.clear();

@@ -9,7 +9,7 @@ use super::options::OptionValues;
 use super::symbols::Symbols;
 
 /// `FIO_SYNCIO`: queue() completes what it is given. Bit 0 in every version.
-const SYNCIO: u64 = 1;
+pub(super) const SYNCIO: u64 = 1;
 /// `FIO_RAWIO`: fio itself sets it in the engine's flags for direct=1, for all later jobs.
 const RAWIO: u64 = 2;
 
@@ -39,18 +39,22 @@ impl Job {
     }
 }
 
-/// Tells fio that this job's queue() completes what it is given, so that it stamps the issue time before the call and counts no submission
-/// latency. The flags of a job are its own copy of the engine's, shifted by an amount that differs between versions; it is found by
-/// comparing the two. Returns false, and changes nothing, where no single shift fits.
+/// Gives this job alone a further one of the flags that fio has for engines. The flags of a job are its own copy of the engine's, shifted by
+/// an amount that differs between versions; it is found by comparing the two. Returns false, and changes nothing, where no single shift fits.
 ///
 /// # Safety
-/// `td` is a live job whose layout is `at`; `ops_flags` are the flags in its engine's table now.
-pub(super) unsafe fn mark_synchronous(td: *mut c_void, at: &ThreadData, ops_flags: u32) -> bool {
-    // SAFETY: `flags` is a word inside the job, written only by the job's own thread once it runs.
-    let flags = unsafe { &mut *td.byte_add(at.flags).cast::<u64>() };
+/// `td` is a live job whose layout is `at`.
+pub(super) unsafe fn add_engine_flag(td: *mut c_void, at: &ThreadData, flag: u64) -> bool {
+    /// Where every version's ops table has its flags.
+    const OPS_FLAGS: usize = 28;
+    // SAFETY: `flags` is a word inside the job, written only by the job's own thread once it runs; the job's ops table is this library's own.
+    let (flags, ops_flags) = unsafe {
+        let ops = td.byte_add(at.io_ops).cast::<*const c_void>().read();
+        (&mut *td.byte_add(at.flags).cast::<u64>(), ops.byte_add(OPS_FLAGS).cast::<u32>().read())
+    };
     match shift(*flags, ops_flags) {
         Some(shift) => {
-            *flags |= SYNCIO << shift;
+            *flags |= flag << shift;
             true
         }
         None => false,

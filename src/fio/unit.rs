@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use super::layout;
 use super::symbols::Symbols;
@@ -61,7 +61,7 @@ const ISSUE_TIME: usize = 16;
 pub(super) fn now(fio: &Symbols) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place for one timespec; the second argument is unused.
-    unsafe { (fio.fio_gettime)(&mut time, std::ptr::null_mut()) };
+    unsafe { (fio.fio_gettime)(&mut time, ptr::null_mut()) };
     time
 }
 
@@ -139,15 +139,21 @@ impl IoUnit<'_> {
 
     /// fio's buffer for the transfer: host memory that fio leaves alone until the unit completes.
     #[inline]
-    pub fn buffer(&self) -> NonNull<[u8]> {
-        let start = NonNull::new(self.read::<*mut u8>(self.layout.xfer_buf)).unwrap_or(NonNull::dangling());
-        NonNull::slice_from_raw_parts(start, self.length())
+    pub fn buffer(&self) -> *mut [u8] {
+        ptr::slice_from_raw_parts_mut(self.read::<*mut u8>(self.layout.xfer_buf), self.length())
     }
 
     #[inline]
     pub fn file(&self) -> File<'_> {
         // SAFETY: fio has set the unit's file before it queues it, and keeps it until the unit is put back.
         unsafe { File::new(self.read(self.layout.file)) }
+    }
+
+    /// Notes that the unit is issued now.
+    pub(super) fn stamp(&mut self) {
+        let now = now(self.fio);
+        // SAFETY: issue_time is a timespec at 16 of a live unit, in every version.
+        unsafe { self.at.as_ptr().byte_add(ISSUE_TIME).cast::<libc::timespec>().write(now) };
     }
 
     /// Runs `body` outside of the unit's latency: what fio has stamped so far is moved on by the time that it takes.
@@ -205,9 +211,12 @@ impl IoUnit<'_> {
         }
     }
 
-    /// Writes how the unit ended to where fio looks for it.
+    /// Writes how the unit ended to where fio looks for it, and where it has put «all done» before queue().
     #[inline]
     pub(super) fn complete(&mut self, outcome: Outcome) {
+        if outcome == Outcome::DONE {
+            return;
+        }
         // SAFETY: as for read(); these two fields are the engine's to write.
         unsafe {
             self.at.as_ptr().byte_add(self.layout.error).cast::<u32>().write(outcome.error as u32);

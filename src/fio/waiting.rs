@@ -38,12 +38,12 @@ impl Waiting<'_> {
         unsafe { IoUnit::new(self.td.cast_mut(), unit.pointer(), self.fio, self.units) }
     }
 
-    /// How long ago a unit of this job was issued.
-    pub fn age(&self, unit: UnitId) -> Duration {
+    /// How long ago a unit of this job was issued; `None` for a job that wants no latencies, whose units nobody stamps.
+    pub fn age(&self, unit: UnitId) -> Option<Duration> {
         // SAFETY: a UnitId is only made for a unit that fio has queued, and a job's units live as long as the job.
         let issued = unsafe { unit::issued(unit) };
         let now = unit::now(self.fio);
         let nanoseconds = |time: libc::timespec| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
-        Duration::from_nanos(u64::try_from(nanoseconds(now) - nanoseconds(issued)).unwrap_or(0))
+        (nanoseconds(issued) != 0).then(|| Duration::from_nanos(u64::try_from(nanoseconds(now) - nanoseconds(issued)).unwrap_or(0)))
     }
 }

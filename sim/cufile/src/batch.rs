@@ -259,7 +259,7 @@ fn request(entry: &Entry) -> Request {
 /// `entries` has `count` entries, or is null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: *mut Entry, _flags: c_uint) -> Status {
-    if knobs().instant {
+    if instant::is_on() {
         // SAFETY: this function's own contract.
         return unsafe { instant::submit(handle, count, entries) };
     }
@@ -301,7 +301,7 @@ unsafe extern "C" fn cuFileBatchIOGetStatus(
     events: *mut Event,
     wait: *const libc::timespec,
 ) -> Status {
-    if knobs().instant {
+    if instant::is_on() {
         // SAFETY: this function's own contract.
         return unsafe { instant::status(handle, count, events) };
     }

@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::instant;
 use sim_common::knobs::{FailAt, bytes, list, number};
 
 pub struct Knobs {
     pub version: i32,
-    pub instant: bool,
     pub delays: Vec<Duration>,
     pub fail_io: FailAt,
     pub short_every: u64,
@@ -42,10 +42,12 @@ pub fn knobs() -> &'static Knobs {
     KNOBS.get_or_init(|| {
         let name = |suffix: &str| format!("GPUIO_SIM_CUFILE_{suffix}");
         let fail = |suffix: &str| FailAt::from_env(&name(suffix));
+        if number(&name("INSTANT"), 0) != 0 {
+            instant::switch_on();
+        }
         let batch_max = number(&name("BATCH_MAX"), 128);
         Knobs {
             version: number(&name("VERSION"), 1200),
-            instant: number(&name("INSTANT"), 0) != 0,
             delays: list(&name("DELAY_US")).into_iter().map(Duration::from_micros).collect(),
             fail_io: fail("FAIL_IO"),
             short_every: number(&name("SHORT_EVERY"), 0),

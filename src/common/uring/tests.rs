@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -55,7 +54,7 @@ impl Memory {
     }
 
     fn at(&mut self, at: usize, length: usize) -> Buffer {
-        Buffer::new(NonNull::from(&mut self.0[at..at + length]))
+        Buffer::new(&mut self.0[at..at + length])
     }
 
     fn whole(&mut self) -> Buffer {
