@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use crate::harness::{Fio, noise, on_every_fio};
+use crate::harness::{Fio, noise, on_every_fio, skip};
 
 on_every_fio![
     a_blocking_job_has_no_submission_latency_as_with_psync,
     a_deep_job_has_submission_and_completion_latency,
+    submission_and_completion_latency_add_up,
+    a_deep_job_without_latencies_keeps_its_depth,
     latencies_are_of_the_size_that_psync_sees,
 ];
 
@@ -37,6 +39,29 @@ fn a_deep_job_has_submission_and_completion_latency(fio: &Fio) {
         let (count, mean) = samples(&report.jobs()[0], kind);
         report.assert(count == 256 && mean > 0.0, &format!("{kind} has {count} samples, mean {mean}"));
     }
+}
+
+fn submission_and_completion_latency_add_up(fio: &Fio) {
+    if !fio.is_at_least(31) {
+        skip!("fio {} stamps the issue of an I/O after the engine has started it", fio.version);
+    }
+    fio.file("f", &noise(1 << 20));
+    // Each ends while it is submitted: a stamp after that would take the I/O itself out of both.
+    for batch in ["", "iodepth_batch=8\n"] {
+        let report = fio.job(&format!("filename=f\nbs=4k\nrw=randread\niodepth=16\ngpu_io=uring\n{batch}[a]\n")).run();
+        report.ok();
+        let mean = |kind| samples(&report.jobs()[0], kind).1;
+        let (parts, whole) = (mean("slat_ns") + mean("clat_ns"), mean("lat_ns"));
+        report.assert((0.999..1.001).contains(&(parts / whole)), &format!("slat and clat are {parts} ns, lat is {whole} ns"));
+    }
+}
+
+fn a_deep_job_without_latencies_keeps_its_depth(fio: &Fio) {
+    fio.file("f", &noise(1 << 20));
+    let report = fio.job("filename=f\nbs=4k\nrw=randread\niodepth=16\ngtod_reduce=1\n[a]\n").run();
+    report.ok().says_nothing().counts("read", "total_ios", 256);
+    report.assert(report.jobs()[0]["iodepth_level"]["16"].as_f64() > Some(90.0), "the depth is not 16");
+    report.assert(samples(&report.jobs()[0], "clat_ns").0 == 0, "there are latencies");
 }
 
 fn latencies_are_of_the_size_that_psync_sees(fio: &Fio) {
