@@ -1,4 +1,4 @@
-//! Numbers and shapes of the driver API, from the CUDA toolkit's `cuda.h` (12.8).
+//! Numbers and shapes, from the CUDA toolkit's `cuda.h` (12.8). HIP has the same numbers for all of these codes.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -23,34 +23,6 @@ pub const HOST_MEMORY_NOT_REGISTERED: Code = 713;
 pub const LAUNCH_FAILED: Code = 719;
 pub const NOT_PERMITTED: Code = 800;
 pub const NOT_SUPPORTED: Code = 801;
-
-/// Names and descriptions of the codes that this driver returns or that a test may ask for.
-pub const NAMES: &[(Code, &std::ffi::CStr, &std::ffi::CStr)] = &[
-    (SUCCESS, c"CUDA_SUCCESS", c"no error"),
-    (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
-    (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
-    (NOT_INITIALIZED, c"CUDA_ERROR_NOT_INITIALIZED", c"initialization error"),
-    (4, c"CUDA_ERROR_DEINITIALIZED", c"driver shutting down"),
-    (NO_DEVICE, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
-    (INVALID_DEVICE, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal"),
-    (INVALID_CONTEXT, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context"),
-    (INVALID_HANDLE, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
-    (NOT_FOUND, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
-    (NOT_READY, c"CUDA_ERROR_NOT_READY", c"device not ready"),
-    (ILLEGAL_ADDRESS, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered"),
-    (PEER_ACCESS_ALREADY_ENABLED, c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", c"peer access is already enabled"),
-    (CONTEXT_IS_DESTROYED, c"CUDA_ERROR_CONTEXT_IS_DESTROYED", c"context is destroyed"),
-    (
-        HOST_MEMORY_ALREADY_REGISTERED,
-        c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
-        c"part or all of the requested memory range is already mapped",
-    ),
-    (HOST_MEMORY_NOT_REGISTERED, c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", c"pointer does not correspond to a registered memory region"),
-    (LAUNCH_FAILED, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
-    (NOT_PERMITTED, c"CUDA_ERROR_NOT_PERMITTED", c"operation not permitted"),
-    (NOT_SUPPORTED, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
-    (999, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
-];
 
 /// `CUdevice`: an ordinal.
 pub type Device = c_int;
@@ -125,7 +97,7 @@ impl<T> Out<T> {
 }
 
 /// A buffer for a string as C hands it over, with its length in bytes.
-pub fn copy_string(to: *mut c_char, room: c_int, text: &str) -> Result<(), Code> {
+pub fn copy_string(Out(to): Out<c_char>, room: c_int, text: &str) -> Result<(), Code> {
     let room = usize::try_from(room).map_err(|_| INVALID_VALUE)?;
     if to.is_null() || room == 0 {
         return Err(INVALID_VALUE);

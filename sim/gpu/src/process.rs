@@ -21,7 +21,8 @@ pub struct Knobs {
     pub devices: i32,
     pub memory: u64,
     pub pci: Vec<String>,
-    pub version: i32,
+    /// None is the runtime's own.
+    pub version: Option<i32>,
     pub fail_alloc: FailAt,
     pub fail_register: FailAt,
     pub fail_copy: FailAt,
@@ -35,7 +36,7 @@ impl Knobs {
             devices: knobs::number("GPUIO_SIM_DEVICES", 1),
             memory: knobs::bytes("GPUIO_SIM_MEMORY", 8 << 30),
             pci: knobs::list("GPUIO_SIM_PCI"),
-            version: knobs::number("GPUIO_SIM_VERSION", 12_080),
+            version: Some(knobs::number("GPUIO_SIM_VERSION", 0)).filter(|&version| version > 0),
             fail_alloc: FailAt::from_env("GPUIO_SIM_FAIL_ALLOC"),
             fail_register: FailAt::from_env("GPUIO_SIM_FAIL_REGISTER"),
             fail_copy: FailAt::from_env("GPUIO_SIM_FAIL_COPY"),
