@@ -6,13 +6,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Direct;
-use super::codes::{self, Failure};
-use super::entries::{Entry, Event};
 use super::lanes::{Kind, Lanes};
-use super::process::Library;
 use super::slabs::Slabs;
+use super::{Direct, Library};
 use crate::common::blocking::Blocking;
+use crate::common::gpufile::codes::{self, Failure};
+use crate::common::gpufile::entries::{Entry, Event};
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Bell, Deadline, Manner};
 

@@ -5,10 +5,10 @@
 //! the threads, then one for the kernel» cuFileBatchIOGetStatus reports the second and never the first (1.14 reports both). So the two
 //! kinds have batches of their own, and every submission to a batch is of its kind.
 
-use super::calls::BatchHandle;
-use super::codes::Failure;
-use super::entries::Entry;
-use super::process::Library;
+use super::Library;
+use crate::common::gpufile::calls::BatchHandle;
+use crate::common::gpufile::codes::Failure;
+use crate::common::gpufile::entries::Entry;
 
 /// Entries that the vendor's library can really do at a time; more are accepted, and then fail.
 const MOST_ENTRIES: usize = 128;
@@ -54,7 +54,7 @@ pub struct Lanes {
 impl Lanes {
     /// Batches for `depth` operations of one kind. The limit of a batch is what the library says, or less where it refuses that.
     pub fn new(library: &'static Library, depth: usize) -> Result<Self, Failure> {
-        let told = library.calls.batch_limit().map_or(MOST_ENTRIES, |limit| limit as usize);
+        let told = library.own.batch_limit().map_or(MOST_ENTRIES, |limit| limit as usize);
         let mut entries = told.min(MOST_ENTRIES).min(depth).max(1);
         let mut lanes = Self { library, lanes: Vec::new(), entries, most: 0 };
         while lanes.lanes.len() * entries < depth {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::calls::Calls;
+use super::Cufile;
 use super::settings;
 
 /// What cufile.json says where it says nothing: KiB and count of each class.
@@ -35,13 +35,13 @@ static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
 impl Slabs {
     /// The classes as the library tells them, or its settings, or its documented defaults.
-    pub fn of(calls: &Calls, device: u32) -> Self {
+    pub fn of(own: &Cufile, device: u32) -> Self {
         let process = std::process::id();
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Pool { classes, .. }) = pools.iter().find(|pool| (pool.process, pool.device) == (process, device)) {
             return Self { classes: classes.clone(), wanting: None };
         }
-        let told = calls.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
+        let told = own.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
         let classes = told
             .or_else(|| classes_in(&settings::read()?))
             .unwrap_or_else(|| DEFAULT.iter().map(|(kib, count)| (kib * 1024, *count)).collect());

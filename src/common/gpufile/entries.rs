@@ -1,7 +1,9 @@
-//! What cuFile's batch call takes and gives, as cufile.h declares it. Addresses are numbers here: only the vendor's library follows them.
+//! What the batch call takes and gives, as cufile.h and hipfile.h declare it. Addresses are numbers here: only the vendor's library follows
+//! them.
 
 use std::ffi::c_int;
 
+use super::ALIGNMENT;
 use super::codes::Failure;
 use crate::common::transport::{Operation, Transfer};
 
@@ -23,9 +25,9 @@ pub struct Entry {
 impl Entry {
     /// What is left of an operation after `done` bytes. `name` comes back with its event.
     pub fn new<T>(operation: &Operation<T>, done: usize, name: usize) -> Self {
-        const CUFILE_BATCH: c_int = 1;
+        const BATCH: c_int = 1;
         Self {
-            mode: CUFILE_BATCH,
+            mode: BATCH,
             base: operation.base,
             file_offset: operation.offset as i64 + done as i64,
             buffer_offset: (operation.at + done) as i64,
@@ -43,7 +45,7 @@ impl Entry {
 
     /// Whether its size, its place in the file and its place in memory are multiples of 4 KiB.
     pub fn is_aligned(&self) -> bool {
-        (self.size as u64 | self.file_offset as u64 | self.base as u64 | self.buffer_offset as u64) % 4096 == 0
+        (self.size as u64 | self.file_offset as u64 | self.base as u64 | self.buffer_offset as u64) % ALIGNMENT as u64 == 0
     }
 }
 

@@ -1,4 +1,4 @@
-//! cuFile's asynchronous call on CUDA streams. Each operation has a place for its parameters, which the library reads when the operation
+//! The libraries' asynchronous call, on streams. Each operation has a place for its parameters, which the library reads when the operation
 //! runs, not when it is submitted, and a notice that the stream gives when it gets there.
 
 use std::collections::VecDeque;
@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::calls::Parameters;
 use super::codes::Failure;
 use super::process::Library;
-use crate::common::cuda::{CudaDevice, CudaStream, Notices};
+use super::{Device, Vendor};
+use crate::common::gpu::{GpuStream, Notices};
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Deadline, Manner};
 
-/// Operations in flight at a time: from some 133 on libcufile fails them with EIO.
+/// Operations in flight at a time: from some 133 on libcufile fails them with EIO, and more streams at work would gain nothing.
 const MOST_IN_FLIGHT: usize = 128;
 /// How long a stream may be silent before it is asked whether it has failed.
 const SILENCE: Duration = Duration::from_millis(100);
@@ -20,9 +21,9 @@ const SILENCE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The streams of one job.
-pub struct Streams<T> {
-    library: &'static Library,
-    streams: Vec<CudaStream>,
+pub struct Streams<T, V: Vendor> {
+    library: &'static Library<V>,
+    streams: Vec<GpuStream<V::Runtime>>,
     parameters: Parameters,
     notices: Notices,
     slots: Vec<Option<Slot<T>>>,
@@ -46,11 +47,11 @@ struct Slot<T> {
     is_running: bool,
 }
 
-impl<T: Copy> Streams<T> {
+impl<T: Copy, V: Vendor> Streams<T, V> {
     /// `count` streams for `depth` operations.
-    pub fn new(library: &'static Library, device: &Arc<CudaDevice>, depth: usize, count: usize, manner: Manner) -> Result<Self, String> {
+    pub fn new(library: &'static Library<V>, device: &Arc<Device<V>>, depth: usize, count: usize, manner: Manner) -> Result<Self, String> {
         if !library.calls.has_streams() {
-            return Err(format!("gpu_mode=stream needs a newer libcufile than {}: use gpu_mode=batch, pool or sync", library.version));
+            return Err(format!("gpu_mode=stream needs a newer {} than {}: use gpu_mode={}", V::NAME, library.version, V::OTHER_MODES));
         }
         let mut streams = Self {
             library,
@@ -67,11 +68,10 @@ impl<T: Copy> Streams<T> {
             manner,
         };
         for _ in 0..count {
-            let stream = CudaStream::new(device)?;
-            library
-                .calls
-                .register_stream(stream.address())
-                .map_err(|failure| format!("cuFileStreamRegister: {}; use gpu_mode=batch, pool or sync", Library::explain(failure)))?;
+            let stream = GpuStream::new(device)?;
+            library.calls.register_stream(stream.address()).map_err(|failure| {
+                format!("{}StreamRegister: {}; use gpu_mode={}", V::PREFIX, Library::<V>::explain(failure), V::OTHER_MODES)
+            })?;
             streams.streams.push(stream);
         }
         Ok(streams)
@@ -92,7 +92,7 @@ impl<T: Copy> Streams<T> {
                 Ok(()) => {
                     // Without a notice the stream is waited for: the result is there afterwards.
                     if self.notices.ask(stream, name).is_err() {
-                        let result = stream.finish().map(|()| self.parameters.moved(name));
+                        let result = stream.finish().map(|()| self.parameters.moved::<V>(name));
                         self.end(name, result.unwrap_or(Err(Failure::Errno(libc::EIO))));
                     }
                 }
@@ -123,7 +123,7 @@ impl<T: Copy> Streams<T> {
 
     fn collect(&mut self) {
         while let Some(name) = self.notices.next() {
-            let result = self.parameters.moved(name);
+            let result = self.parameters.moved::<V>(name);
             self.end(name, result);
         }
     }
@@ -135,20 +135,20 @@ impl<T: Copy> Streams<T> {
             let Err(error) = self.streams[index].is_done() else { continue };
             for name in 0..self.slots.len() {
                 if self.slots[name].as_ref().is_some_and(|slot| slot.is_running && slot.stream == index) {
-                    self.end(name, Err(Failure::Cuda(error.0)));
+                    self.end(name, Err(Failure::Runtime(error.0)));
                 }
             }
         }
     }
 }
 
-impl<T: Copy + Send + 'static> Transport<T> for Streams<T> {
+impl<T: Copy + Send + 'static, V: Vendor> Transport<T> for Streams<T, V> {
     fn is_synchronous(&self) -> bool {
         false
     }
 
     fn path(&self) -> &'static str {
-        "cufile-stream"
+        V::STREAM_PATH
     }
 
     fn submit(&mut self, operation: &Operation<T>) -> Submitted {
