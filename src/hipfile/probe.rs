@@ -31,6 +31,7 @@ pub fn try_batch(files: &mut Files<Hipfile>) -> Result<(), String> {
         }
         tried => {
             // Who knows what the library still does with them.
+            files.abandon();
             std::mem::forget((file, memory));
             let why = match tried {
                 Ok(_) => "wrong bytes came".to_owned(),

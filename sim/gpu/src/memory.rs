@@ -157,6 +157,15 @@ impl Place {
         unsafe { std::ptr::copy(from.address, self.address, length) };
     }
 
+    /// Moves bytes between a file and here; fewer than asked for at the end of the file. The error is an errno.
+    pub fn transfer(&self, write: bool, fd: i32, length: usize, offset: i64) -> Result<usize, i32> {
+        // SAFETY: as for copy_from: resolved for at least `length` bytes, which stay mapped.
+        let moved = unsafe {
+            if write { libc::pwrite(fd, self.address.cast(), length, offset) } else { libc::pread(fd, self.address.cast(), length, offset) }
+        };
+        usize::try_from(moved).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
     /// Sets `count` values of `value`'s size, `rows` times, each row `pitch` bytes behind the one before.
     pub fn fill(&self, value: &[u8], count: usize, pitch: usize, rows: usize) {
         for row in 0..rows {

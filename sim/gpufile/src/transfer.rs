@@ -11,11 +11,26 @@ use std::thread;
 use std::time::Duration;
 
 use crate::knobs::knobs;
-use crate::library::{HANDLE_NOT_REGISTERED, INVALID_VALUE, MAPPING_RANGE, NOT_REGISTERED, Registered, context_of, driver, state};
+use crate::library::{INTERNAL, INVALID_VALUE, MEMORY_TYPE_INVALID, NOT_REGISTERED, Registered, gpu, memory, rules, state};
+use crate::vendor::Memory;
 
 /// The bounce buffer's size, and the most that moves at once.
 const CHUNK: usize = 1 << 20;
 const BLOCK: usize = 4096;
+
+/// Transfers that went by the runtime's file call, and those that were bounced.
+static DIRECT: AtomicU64 = AtomicU64::new(0);
+static BOUNCED: AtomicU64 = AtomicU64::new(0);
+
+/// How many transfers took each of the two ways since this was last asked.
+pub fn counted() -> [u64; 2] {
+    [&DIRECT, &BOUNCED].map(|count| count.swap(0, Ordering::Relaxed))
+}
+
+/// A switch of libhipfile's.
+fn is_on(variable: &str, default: bool) -> bool {
+    std::env::var(variable).map_or(default, |text| text == "true")
+}
 
 /// Why a transfer failed: an errno or a cuFile status where positive, what a call returns as it is where negative.
 pub type Failure = i32;
@@ -24,8 +39,10 @@ pub type Failure = i32;
 pub struct Transfer {
     pub write: bool,
     pub file: Arc<Registered>,
-    /// The context of the device memory; None for host memory.
-    context: Option<usize>,
+    /// None for memory that only the host knows.
+    memory: Option<Memory>,
+    /// It is one of a blocking call.
+    blocks: bool,
     address: u64,
     pub size: usize,
     file_offset: i64,
@@ -77,12 +94,12 @@ pub fn file(handle: usize) -> Result<Arc<Registered>, Failure> {
     if handle == 0 {
         return Err(libc::EINVAL);
     }
-    state().files.get(&handle).cloned().ok_or(HANDLE_NOT_REGISTERED)
+    state().files.get(&handle).cloned().ok_or(rules().unknown_file)
 }
 
 impl Transfer {
     /// Checks a request and draws its fate.
-    pub fn new(request: &Request) -> Result<Self, Failure> {
+    pub fn new(request: &Request, blocks: bool) -> Result<Self, Failure> {
         let Request { write, file: handle, base, size, file_offset, offset } = *request;
         let file = file(handle)?;
         if base == 0 {
@@ -93,23 +110,26 @@ impl Transfer {
         if [size as u64, file_offset.unsigned_abs(), from].iter().any(|value| value % align != 0) {
             return Err(libc::EINVAL);
         }
-        let context = context_of(base).map_err(|status| -status.err)?;
-        let end = from.checked_add(size as u64).ok_or(MAPPING_RANGE)?;
+        let memory = memory(base).map_err(|status| -status.err)?;
+        if !rules().moves_host_memory && !memory.is_some_and(|memory| memory.is_device) {
+            return Err(-MEMORY_TYPE_INVALID);
+        }
+        let end = from.checked_add(size as u64).ok_or(rules().outside)?;
         let registered = state().buffers.get(&base).copied();
-        match (registered, context) {
-            (Some(buffer), _) if end > buffer.size => return Err(MAPPING_RANGE),
+        match (registered, memory) {
+            (Some(buffer), _) if end > buffer.size => return Err(rules().outside),
             // Device memory that was not registered: its allocation's own start and size are the bounds.
             (None, Some(_)) => {
-                let range = driver().and_then(|driver| driver.address_range(base).map_err(|_| Default::default()));
+                let range = gpu().and_then(|gpu| gpu.range(base).map_err(|_| Default::default()));
                 match range {
                     Ok((start, bytes)) if start == base && end <= bytes as u64 => {}
-                    Ok((start, _)) if start == base => return Err(MAPPING_RANGE),
+                    Ok((start, _)) if start == base => return Err(rules().outside),
                     _ => return Err(NOT_REGISTERED),
                 }
             }
             _ => {}
         }
-        Ok(Self { write, file, context, address: base + from, size, file_offset, fate: Fate::next(size) })
+        Ok(Self { write, file, memory, blocks, address: base + from, size, file_offset, fate: Fate::next(size) })
     }
 
     /// Does it, after its delay; bytes moved.
@@ -129,8 +149,11 @@ impl Transfer {
             return Err(failure);
         }
         let size = self.fate.most.map_or(self.size, |most| most.min(self.size));
+        if let Some(moved) = self.straight(size) {
+            return moved;
+        }
         let mut bounce = Bounce::take();
-        let device = self.context.map(Private::take).transpose()?;
+        let device = self.memory.map(|memory| Private::take(memory.owner)).transpose()?;
         let mut done = 0;
         while done < size {
             let part = CHUNK.min(size - done);
@@ -140,7 +163,35 @@ impl Transfer {
                 break;
             }
         }
+        BOUNCED.fetch_add(1, Ordering::Relaxed);
         Ok(done)
+    }
+
+    /// Moves the bytes by the runtime's file call, where the library has that path and takes it; None where they are to be bounced.
+    ///
+    /// As the real library does: what fits the device's blocks is taken, though amdgpu wants whole pages; only ENODEV and EREMOTEIO fall
+    /// back, and an asynchronous call always does.
+    fn straight(&self, size: usize) -> Option<Result<usize, Failure>> {
+        const DEVICE_BLOCK: u64 = 512;
+        let Some(Memory { is_device: true, .. }) = self.memory else { return None };
+        let numbers = [size as u64, self.file_offset as u64, self.address];
+        let fits = numbers.iter().all(|number| number % DEVICE_BLOCK == 0) && self.blocks && !is_on("HIPFILE_FORCE_COMPAT_MODE", false);
+        let gpu = gpu().ok()?;
+        let call = || {
+            let fd = self.file.unbuffered()?.as_raw_fd();
+            match knobs().no_fast_path {
+                0 => gpu.file_call(self.write, fd, self.address, size, self.file_offset),
+                errno => Some(Err(errno)),
+            }
+        };
+        match if fits { call() } else { None } {
+            Some(Err(libc::ENODEV | libc::EREMOTEIO)) | None if is_on("HIPFILE_ALLOW_COMPAT_MODE", true) => None,
+            None => Some(Err(-INTERNAL)),
+            Some(moved) => {
+                DIRECT.fetch_add(1, Ordering::Relaxed);
+                Some(moved)
+            }
+        }
     }
 
     /// Moves one part; fewer bytes than asked for mean the end of the file.
@@ -150,7 +201,7 @@ impl Transfer {
         // A descriptor opened with O_DIRECT takes whole blocks only.
         let whole = position % BLOCK as i64 == 0 && part % BLOCK == 0;
         let fd = match self.file.buffered() {
-            Some(buffered) if !whole => buffered.as_raw_fd(),
+            Some(buffered) if !whole || rules().syncs_bounced_writes => buffered.as_raw_fd(),
             _ => self.file.fd,
         };
         if self.write {
@@ -159,6 +210,10 @@ impl Transfer {
         let moved = bounce.transfer(self.write, fd, part, position)?;
         if !self.write {
             copy(device, address, bounce.address(), moved)?;
+        }
+        // SAFETY: a number of a descriptor that is open.
+        if self.write && self.blocks && rules().syncs_bounced_writes && unsafe { libc::fdatasync(fd) } != 0 {
+            return Err(libc::EIO);
         }
         Ok(moved)
     }
@@ -177,13 +232,13 @@ fn copy(device: Option<&Private>, to: u64, from: u64, bytes: usize) -> Result<()
     }
 }
 
-/// A context made current, and a stream of it that is the library's own; given back when dropped.
+/// An owner of memory made current, and a stream of it that is the library's own; given back when dropped.
 struct Private {
-    context: usize,
+    owner: usize,
     stream: usize,
 }
 
-/// Streams not in use, by context.
+/// Streams not in use, by owner.
 fn idle() -> MutexGuard<'static, HashMap<usize, Vec<usize>>> {
     static IDLE: OnceLock<Mutex<HashMap<usize, Vec<usize>>>> = OnceLock::new();
     IDLE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
@@ -191,49 +246,42 @@ fn idle() -> MutexGuard<'static, HashMap<usize, Vec<usize>>> {
 
 /// Destroys the streams not in use: the driver is being closed.
 pub fn destroy_idle_streams() {
-    let Ok(driver) = driver() else { return };
+    let Ok(gpu) = gpu() else { return };
     for (_, streams) in idle().drain() {
-        for stream in streams {
-            // A context that is gone has taken its streams along.
-            let _ = driver.stream_destroy(stream);
-        }
+        streams.into_iter().for_each(|stream| gpu.destroy_stream(stream));
     }
 }
 
 impl Private {
-    fn take(context: usize) -> Result<Self, Failure> {
-        let driver = driver().map_err(|status| -status.err)?;
-        driver.context_push(context).map_err(|_| libc::EIO)?;
-        let known = idle().get_mut(&context).and_then(Vec::pop);
+    fn take(owner: usize) -> Result<Self, Failure> {
+        let gpu = gpu().map_err(|status| -status.err)?;
+        gpu.push(owner).map_err(|_| libc::EIO)?;
+        let known = idle().get_mut(&owner).and_then(Vec::pop);
         let stream = match known {
             Some(stream) => Ok(stream),
-            None => driver.stream_create(1),
+            None => gpu.make_stream(),
         };
         match stream {
-            Ok(stream) => Ok(Self { context, stream }),
+            Ok(stream) => Ok(Self { owner, stream }),
             Err(_) => {
-                // Nothing is known of a context whose stream cannot be made; the push is undone as far as it goes.
-                let _ = driver.context_pop();
+                gpu.pop();
                 Err(libc::EIO)
             }
         }
     }
 
     fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Failure> {
-        let driver = driver().map_err(|status| -status.err)?;
-        // SAFETY: one end is a bounce buffer that outlives the wait below, the other an address that the driver
-        // checks.
-        let copied = unsafe { driver.copy_async(to, from, bytes, self.stream) };
-        copied.and_then(|()| driver.stream_sync(self.stream)).map_err(|_| libc::EIO)
+        let gpu = gpu().map_err(|status| -status.err)?;
+        // SAFETY: one end is a bounce buffer that outlives the call, the other an address that the runtime checks.
+        unsafe { gpu.copy(to, from, bytes, self.stream) }.map_err(|_| libc::EIO)
     }
 }
 
 impl Drop for Private {
     fn drop(&mut self) {
-        idle().entry(self.context).or_default().push(self.stream);
-        if let Ok(driver) = driver() {
-            // The push succeeded, so there is something to pop.
-            let _ = driver.context_pop();
+        idle().entry(self.owner).or_default().push(self.stream);
+        if let Ok(gpu) = gpu() {
+            gpu.pop();
         }
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use sim_common::knobs::{FailAt, bytes, list, number};
 
+use crate::library::{rules, vendor};
+
 pub struct Knobs {
     pub version: i32,
     pub instant: bool,
@@ -33,6 +35,8 @@ pub struct Knobs {
     pub pooled: u64,
     pub slabs: Option<u32>,
     pub async_max: u32,
+    pub batch_works: bool,
+    pub no_fast_path: i32,
     pub threads: usize,
 }
 
@@ -40,7 +44,7 @@ pub struct Knobs {
 pub fn knobs() -> &'static Knobs {
     static KNOBS: OnceLock<Knobs> = OnceLock::new();
     KNOBS.get_or_init(|| {
-        let name = |suffix: &str| format!("GPUIO_SIM_CUFILE_{suffix}");
+        let name = |suffix: &str| format!("{}{suffix}", vendor().knobs);
         let fail = |suffix: &str| FailAt::from_env(&name(suffix));
         let batch_max = number(&name("BATCH_MAX"), 128);
         Knobs {
@@ -71,6 +75,8 @@ pub fn knobs() -> &'static Knobs {
             pooled: number(&name("POOLED"), 0),
             slabs: Some(number(&name("SLABS"), u32::MAX)).filter(|&slabs| slabs != u32::MAX),
             async_max: number(&name("ASYNC_MAX"), u32::MAX),
+            batch_works: number(&name("BATCH_WORKS"), u8::from(rules().batch_works)) != 0,
+            no_fast_path: number(&name("NO_FAST_PATH"), 0),
             threads: number(&name("THREADS"), 4_usize).max(1),
         }
     })

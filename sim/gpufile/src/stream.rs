@@ -1,7 +1,7 @@
-//! Transfers in the caller's CUDA streams.
+//! Transfers in the caller's streams.
 //!
 //! The stream calls a function of ours when it comes to the transfer; only then are the parameters read, as in the
-//! real library. Since CUDA may not be called from there, the bytes move on a thread of their own for which the
+//! real library. Since the runtime may not be called from there, the bytes move on a thread of their own for which the
 //! stream waits.
 
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use sim_common::log::Line;
 
 use crate::api::note;
 use crate::knobs::knobs;
-use crate::library::{INTERNAL, INVALID_VALUE, call, driver, driver_status, status};
+use crate::library::{INTERNAL, INVALID_VALUE, call, driver_status, finish, gpu, status};
 use crate::transfer::{self, Failure, Request, Transfer};
 
 static IN_FLIGHT: AtomicU32 = AtomicU32::new(0);
@@ -35,7 +35,7 @@ struct Operation {
     write: bool,
     file: usize,
     base: u64,
-    context: usize,
+    owner: usize,
     over: bool,
     parameters: Parameters,
 }
@@ -53,12 +53,11 @@ impl Operation {
     }
 }
 
-fn perform(request: &Request, context: usize) -> Result<usize, Failure> {
-    let driver = driver().map_err(|status| -status.err)?;
-    driver.context_push(context).map_err(|_| libc::EIO)?;
-    let result = Transfer::new(request).and_then(|transfer| transfer.run());
-    // The push succeeded, so there is something to pop.
-    let _ = driver.context_pop();
+fn perform(request: &Request, owner: usize) -> Result<usize, Failure> {
+    let gpu = gpu().map_err(|status| -status.err)?;
+    gpu.push(owner).map_err(|_| libc::EIO)?;
+    let result = Transfer::new(request, false).and_then(|transfer| transfer.run());
+    gpu.pop();
     result
 }
 
@@ -68,21 +67,21 @@ unsafe extern "C" fn reached(operation: *mut c_void) {
     let operation = unsafe { Box::from_raw(operation.cast::<Operation>()) };
     // SAFETY: the stream is here, so by the caller's contract the parameters still are.
     let request = unsafe { operation.request() };
-    let context = operation.context;
+    let owner = operation.owner;
     let result = if operation.over {
         TOO_MANY
     } else {
-        let outcome = thread::scope(|scope| scope.spawn(|| perform(&request, context)).join());
+        let outcome = thread::scope(|scope| scope.spawn(|| perform(&request, owner)).join());
         match outcome {
             Ok(Ok(bytes)) => bytes.try_into().unwrap_or(isize::MAX),
             Ok(Err(failure)) if failure < 0 => failure as isize,
-            // An errno is not told by an asynchronous call.
+            // Neither an errno nor a code of the runtime's is told by an asynchronous call.
             Ok(Err(_)) | Err(_) => -1,
         }
     };
     let mut line = Line::new();
     note(&mut line, &request);
-    line.finish(-1, operation.name, result as i64);
+    finish(line, operation.name, result as i64);
     IN_FLIGHT.fetch_sub(1, Ordering::AcqRel);
     // SAFETY: as for the parameters; written last, since the caller may look at it at any time.
     unsafe { operation.parameters.done.write_volatile(result) };
@@ -115,14 +114,14 @@ unsafe fn submit(
         if let Some(code) = knobs().fail_async.hit(INTERNAL) {
             return Err(status(code));
         }
-        let driver = driver()?;
-        let context = driver.context_current().map_err(driver_status)?;
+        let gpu = gpu()?;
+        let owner = gpu.owner().map_err(driver_status)?;
         // Fewer than the limit before this one means room for it.
         let over = IN_FLIGHT.fetch_add(1, Ordering::AcqRel) >= knobs().async_max;
-        let operation = Operation { name: done_name, write, file, base, context, over, parameters };
+        let operation = Operation { name: done_name, write, file, base, owner, over, parameters };
         let operation = Box::into_raw(Box::new(operation));
         // SAFETY: `reached` takes the box back on the stream's thread, and nothing else touches it meanwhile.
-        let launched = unsafe { driver.launch_host(stream, reached, operation.cast()) };
+        let launched = unsafe { gpu.launch(stream, reached, operation.cast()) };
         launched.map_err(|code| {
             IN_FLIGHT.fetch_sub(1, Ordering::AcqRel);
             // SAFETY: the stream refused the function, so the box is still ours.
@@ -134,8 +133,7 @@ unsafe fn submit(
 
 /// # Safety
 /// The parameters may be read and written, and `base` where it is host memory, until the stream has passed.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileReadAsync(
+pub unsafe fn read_async(
     file: usize,
     base: *mut c_void,
     size: *const usize,
@@ -145,15 +143,14 @@ unsafe extern "C" fn cuFileReadAsync(
     stream: usize,
 ) -> Status {
     let parameters = Parameters { size, file_offset, offset, done };
-    let names = ("cuFileReadAsync", "async-read");
+    let names = ("ReadAsync", "AsyncRead");
     // SAFETY: this function's own contract.
     unsafe { submit(names, false, file, base as u64, parameters, stream) }
 }
 
 /// # Safety
 /// The parameters may be read and written, and `base` where it is host memory, until the stream has passed.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileWriteAsync(
+pub unsafe fn write_async(
     file: usize,
     base: *mut c_void,
     size: *const usize,
@@ -163,7 +160,7 @@ unsafe extern "C" fn cuFileWriteAsync(
     stream: usize,
 ) -> Status {
     let parameters = Parameters { size, file_offset, offset, done };
-    let names = ("cuFileWriteAsync", "async-write");
+    let names = ("WriteAsync", "AsyncWrite");
     // SAFETY: this function's own contract.
     unsafe { submit(names, true, file, base as u64, parameters, stream) }
 }

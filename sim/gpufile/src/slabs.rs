@@ -1,12 +1,8 @@
 //! The bounce buffers of batches, in three classes of size: an entry holds one of its class from its submission until its event is fetched.
 
-use std::ffi::c_int;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use sim_common::cufile::Status;
-
 use crate::knobs::knobs;
-use crate::library::{INVALID_VALUE, call, status};
 
 /// KiB of each class, and how many buffers the real library has of it unless told otherwise.
 const CLASSES: [(usize, usize); 3] = [(4, 128), (1024, 64), (16_384, 64)];
@@ -43,24 +39,8 @@ impl Drop for Slab {
     }
 }
 
-/// Sizes in KiB and counts; only the right number of classes is answered.
-///
-/// # Safety
-/// Both arrays have room for `classes` numbers, or are null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileGetParameterPosixPoolSlabArray(sizes: *mut usize, counts: *mut usize, classes: c_int) -> Status {
-    call("cuFileGetParameterPosixPoolSlabArray", |_| {
-        if sizes.is_null() || counts.is_null() || usize::try_from(classes) != Ok(CLASSES.len()) {
-            return Err(status(INVALID_VALUE));
-        }
-        for (index, (kib, count)) in CLASSES.into_iter().enumerate() {
-            let count = knobs().slabs.and_then(|slabs| usize::try_from(slabs).ok()).unwrap_or(count);
-            // SAFETY: not null, and `index` is below `classes`, for which there is room by this function's contract.
-            unsafe {
-                sizes.add(index).write(kib);
-                counts.add(index).write(count);
-            }
-        }
-        Ok(())
-    })
+/// KiB of each class, and how many buffers there are of it.
+pub fn classes() -> [(usize, usize); CLASSES.len()] {
+    let told = knobs().slabs.and_then(|slabs| usize::try_from(slabs).ok());
+    CLASSES.map(|(kib, count)| (kib, told.unwrap_or(count)))
 }

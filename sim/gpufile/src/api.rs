@@ -9,7 +9,8 @@ use sim_common::log::Line;
 use crate::knobs::knobs;
 use crate::library::{
     ALREADY_REGISTERED, Buffer, DRIVER_NOT_INITIALIZED, HANDLE_ALREADY_REGISTERED, INTERNAL, INVALID_FILE_TYPE, INVALID_VALUE,
-    NOT_REGISTERED, PINNING_FAILED, POINTER_RANGE, Registered, call, driver, driver_status, finish, fresh_handle, is_device, state, status,
+    MEMORY_TYPE_INVALID, NOT_REGISTERED, PINNING_FAILED, POINTER_RANGE, Registered, call, driver_status, finish, fresh_handle, gpu, memory,
+    rules, state, status,
 };
 use crate::transfer::{self, Request, Transfer};
 
@@ -26,10 +27,9 @@ pub unsafe fn store<T>(to: *mut T, value: T) -> Result<(), Status> {
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileDriverOpen() -> Status {
+pub fn driver_open() -> Status {
     let open = || {
-        driver()?.init(0).map_err(driver_status)?;
+        gpu()?.init().map_err(driver_status)?;
         if let Some(code) = knobs().fail_open.hit(INTERNAL) {
             return Err(status(code));
         }
@@ -37,19 +37,25 @@ extern "C" fn cuFileDriverOpen() -> Status {
         Ok(())
     };
     let status = open().err().unwrap_or_default();
-    finish(Line::new(), "cuFileDriverOpen", i64::from(status.err));
+    finish(Line::new(), "DriverOpen", i64::from(status.err));
     status
 }
 
-/// One close closes the driver, however often it was opened, and forgets what was registered.
-#[unsafe(no_mangle)]
-extern "C" fn cuFileDriverClose_v2() -> Status {
-    call("cuFileDriverClose", |line| {
+/// The last close closes the driver, or the first one however often it was opened, and forgets what was registered.
+pub fn driver_close() -> Status {
+    call("DriverClose", |line| {
+        if rules().counts_opens && state().opens > 1 {
+            state().opens -= 1;
+            return Ok(());
+        }
         let left = std::mem::take(&mut *state());
         line.put("left_files", left.files.len());
         line.put("left_buffers", left.buffers.len());
         line.put("left_batches", left.batches.len());
         line.put("left_streams", left.streams.len());
+        let [direct, bounced] = transfer::counted();
+        line.put("direct", direct);
+        line.put("bounced", bounced);
         for batch in left.batches.values() {
             batch.cancel();
         }
@@ -59,28 +65,16 @@ extern "C" fn cuFileDriverClose_v2() -> Status {
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileDriverClose() -> Status {
-    cuFileDriverClose_v2()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuFileUseCount() -> i64 {
+pub fn use_count() -> i64 {
     state().opens
 }
 
 /// # Safety
-/// `version` may be written, or is null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileGetVersion(version: *mut c_int) -> Status {
-    // SAFETY: this function's own contract.
-    unsafe { store(version, knobs().version) }.err().unwrap_or_default()
-}
-
-/// # Safety
 /// `properties` may be written, or is null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileDriverGetProperties(properties: *mut Properties) -> Status {
+pub unsafe fn properties(properties: *mut Properties) -> Status {
+    if !rules().has_properties {
+        return status(INTERNAL);
+    }
     let answer = Properties {
         poll_threshold: 4,
         max_direct_io: 16_384,
@@ -101,40 +95,10 @@ unsafe extern "C" fn cuFileDriverGetProperties(properties: *mut Properties) -> S
     unsafe { store(properties, answer) }.err().unwrap_or_default()
 }
 
-macro_rules! settings {
-    ($($name:ident($($type:ty),*);)*) => {$(
-        /// Accepted, and without effect: nothing here depends on it.
-        #[unsafe(no_mangle)]
-        extern "C" fn $name($(_: $type),*) -> Status {
-            call(stringify!($name), |_| Ok(()))
-        }
-    )*};
-}
-
-settings! {
-    cuFileDriverSetPollMode(bool, usize);
-    cuFileDriverSetMaxDirectIOSize(usize);
-    cuFileDriverSetMaxCacheSize(usize);
-    cuFileDriverSetMaxPinnedMemSize(usize);
-}
-
-/// # Safety
-/// `size` may be written, or is null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileGetBARSizeInKB(_device: c_int, size: *mut usize) -> Status {
-    let bytes = if knobs().bar == u64::MAX { 32 << 30 } else { knobs().bar };
-    call("cuFileGetBARSizeInKB", |_| {
-        let kib = usize::try_from(bytes >> 10).map_err(|_| status(INTERNAL))?;
-        // SAFETY: this function's own contract.
-        unsafe { store(size, kib) }
-    })
-}
-
 /// # Safety
 /// `handle` may be written and `descriptor` read, or they are null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileHandleRegister(handle: *mut usize, descriptor: *const Descriptor) -> Status {
-    call("cuFileHandleRegister", |line| {
+pub unsafe fn handle_register(handle: *mut usize, descriptor: *const Descriptor) -> Status {
+    call("HandleRegister", |line| {
         if descriptor.is_null() {
             return Err(status(INVALID_VALUE));
         }
@@ -151,7 +115,7 @@ unsafe extern "C" fn cuFileHandleRegister(handle: *mut usize, descriptor: *const
         let mut about: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: a number and a place that lives through the call.
         if unsafe { libc::fstat(fd, &raw mut about) } != 0 {
-            return Err(status(INVALID_VALUE));
+            return Err(status(rules().bad_file));
         }
         if !matches!(about.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK) {
             return Err(status(INVALID_FILE_TYPE));
@@ -172,26 +136,27 @@ unsafe extern "C" fn cuFileHandleRegister(handle: *mut usize, descriptor: *const
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileHandleDeregister(handle: usize) {
+pub fn handle_deregister(handle: usize) {
     let mut line = Line::new();
     line.put_address("handle", handle as u64);
     let known = state().files.remove(&handle).is_some();
-    finish(line, "cuFileHandleDeregister", if known { 0 } else { -1 });
+    finish(line, "HandleDeregister", if known { 0 } else { -1 });
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileBufRegister(base: *const c_void, size: usize, _flags: c_int) -> Status {
-    call("cuFileBufRegister", |line| {
+pub fn buf_register(base: *const c_void, size: usize, _flags: c_int) -> Status {
+    call("BufRegister", |line| {
         let (base, size) = (base as u64, size as u64);
         line.put_address("base", base);
         line.put("size", size);
         if base == 0 || size == 0 {
             return Err(status(INVALID_VALUE));
         }
-        let device = is_device(base)?;
+        let device = memory(base)?.is_some_and(|memory| memory.is_device);
+        if !device && !rules().moves_host_memory {
+            return Err(status(MEMORY_TYPE_INVALID));
+        }
         if device {
-            let (start, bytes) = driver()?.address_range(base).map_err(driver_status)?;
+            let (start, bytes) = gpu()?.range(base).map_err(driver_status)?;
             if base + size > start + bytes as u64 {
                 return Err(status(POINTER_RANGE));
             }
@@ -212,9 +177,8 @@ extern "C" fn cuFileBufRegister(base: *const c_void, size: usize, _flags: c_int)
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileBufDeregister(base: *const c_void) -> Status {
-    call("cuFileBufDeregister", |line| {
+pub fn buf_deregister(base: *const c_void) -> Status {
+    call("BufDeregister", |line| {
         line.put_address("base", base as u64);
         state().buffers.remove(&(base as u64)).map(|_| ()).ok_or(status(NOT_REGISTERED))
     })
@@ -240,7 +204,7 @@ fn blocking(name: &str, request: &Request) -> isize {
         if state().opens == 0 {
             return Err(DRIVER_NOT_INITIALIZED);
         }
-        Transfer::new(request)?.run()
+        Transfer::new(request, true)?.run()
     };
     let (result, errno) = match run() {
         Ok(bytes) => (bytes.try_into().unwrap_or(isize::MAX), None),
@@ -249,27 +213,24 @@ fn blocking(name: &str, request: &Request) -> isize {
     };
     line.put("errno", errno.unwrap_or(0));
     finish(line, name, result as i64);
-    if let Some(errno) = errno {
-        // SAFETY: the calling thread's own errno.
-        unsafe { *libc::__errno_location() = errno };
-    }
+    // What is not told by errno leaves there what it left: a caller that does not clear it first reads something else.
+    let left = errno.unwrap_or(libc::ESTALE);
+    // SAFETY: the calling thread's own errno.
+    unsafe { *libc::__errno_location() = left };
     result
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileRead(file: usize, base: *mut c_void, size: usize, file_offset: i64, offset: i64) -> isize {
-    blocking("cuFileRead", &Request { write: false, file, base: base as u64, size, file_offset, offset })
+pub fn read(file: usize, base: *mut c_void, size: usize, file_offset: i64, offset: i64) -> isize {
+    blocking("Read", &Request { write: false, file, base: base as u64, size, file_offset, offset })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileWrite(file: usize, base: *const c_void, size: usize, file_offset: i64, offset: i64) -> isize {
-    blocking("cuFileWrite", &Request { write: true, file, base: base as u64, size, file_offset, offset })
+pub fn write(file: usize, base: *const c_void, size: usize, file_offset: i64, offset: i64) -> isize {
+    blocking("Write", &Request { write: true, file, base: base as u64, size, file_offset, offset })
 }
 
 /// Registration of a stream; needed by nothing, checked for its order.
-#[unsafe(no_mangle)]
-extern "C" fn cuFileStreamRegister(stream: usize, _flags: c_uint) -> Status {
-    call("cuFileStreamRegister", |line| {
+pub fn stream_register(stream: usize, _flags: c_uint) -> Status {
+    call("StreamRegister", |line| {
         line.put_address("stream", stream as u64);
         if let Some(code) = knobs().fail_stream.hit(INTERNAL) {
             return Err(status(code));
@@ -278,10 +239,24 @@ extern "C" fn cuFileStreamRegister(stream: usize, _flags: c_uint) -> Status {
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileStreamDeregister(stream: usize) -> Status {
-    call("cuFileStreamDeregister", |line| {
+pub fn stream_deregister(stream: usize) -> Status {
+    call("StreamDeregister", |line| {
         line.put_address("stream", stream as u64);
         if state().streams.remove(&stream) { Ok(()) } else { Err(status(INVALID_VALUE)) }
     })
+}
+
+/// The setters of the driver: accepted where there are properties to set, and without effect: nothing here depends on them.
+pub fn set(name: &str) -> Status {
+    call(name, |_| if rules().has_properties { Ok(()) } else { Err(status(INTERNAL)) })
+}
+
+/// What the version knob says.
+pub fn version_number() -> c_int {
+    knobs().version
+}
+
+/// Device bytes that can be registered, as a GPU has them where no knob says otherwise.
+pub fn bar() -> u64 {
+    if knobs().bar == u64::MAX { 32 << 30 } else { knobs().bar }
 }

@@ -36,7 +36,7 @@ impl Checked {
         let unit = knobs().pooled;
         let numbers = [request.size as u64, request.file_offset.unsigned_abs(), request.offset.unsigned_abs()];
         let pooled = unit > 0 && numbers.iter().any(|number| number % unit != 0);
-        Self { size: request.size, cookie, pooled, transfer: Transfer::new(request) }
+        Self { size: request.size, cookie, pooled, transfer: Transfer::new(request, false) }
     }
 }
 
@@ -114,6 +114,9 @@ impl Batch {
 
     /// Puts checked entries in flight.
     fn start(self: &Arc<Self>, entries: Vec<Checked>) {
+        if !knobs().batch_works {
+            return;
+        }
         self.lock().tells_pooled = entries.iter().any(|entry| entry.pooled);
         for Checked { size, cookie, pooled, transfer } in entries {
             let slab = Slab::take(size);
@@ -211,9 +214,8 @@ fn find(handle: usize) -> Result<Arc<Batch>, Status> {
 
 /// # Safety
 /// `handle` may be written, or is null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileBatchIOSetUp(handle: *mut usize, room: c_uint) -> Status {
-    call("cuFileBatchIOSetUp", |line| {
+pub unsafe fn batch_set_up(handle: *mut usize, room: c_uint) -> Status {
+    call("BatchIOSetUp", |line| {
         line.put("room", room);
         if room == 0 || room > knobs().batch_limit {
             return Err(status(INVALID_VALUE));
@@ -257,13 +259,12 @@ fn request(entry: &Entry) -> Request {
 
 /// # Safety
 /// `entries` has `count` entries, or is null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: *mut Entry, _flags: c_uint) -> Status {
+pub unsafe fn batch_submit(handle: usize, count: c_uint, entries: *mut Entry, _flags: c_uint) -> Status {
     if knobs().instant {
         // SAFETY: this function's own contract.
         return unsafe { instant::submit(handle, count, entries) };
     }
-    call("cuFileBatchIOSubmit", |line| {
+    call("BatchIOSubmit", |line| {
         line.put_address("batch", handle as u64);
         line.put("count", count);
         let batch = find(handle)?;
@@ -283,7 +284,7 @@ unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: 
             for entry in entries {
                 let mut line = Line::new();
                 note(&mut line, &request(entry));
-                crate::library::finish(line, if entry.opcode == 1 { "batch-write" } else { "batch-read" }, 0);
+                crate::library::finish(line, if entry.opcode == 1 { "BatchWrite" } else { "BatchRead" }, 0);
             }
         }
         batch.start(checked);
@@ -293,25 +294,18 @@ unsafe extern "C" fn cuFileBatchIOSubmit(handle: usize, count: c_uint, entries: 
 
 /// # Safety
 /// `count` may be read and written, `events` has room for what it holds, and `wait` may be read or is null.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuFileBatchIOGetStatus(
-    handle: usize,
-    least: c_uint,
-    count: *mut c_uint,
-    events: *mut Event,
-    wait: *const libc::timespec,
-) -> Status {
+pub unsafe fn batch_status(handle: usize, least: c_uint, count: *mut c_uint, events: *mut Event, wait: *const libc::timespec) -> Status {
     if knobs().instant {
         // SAFETY: this function's own contract.
         return unsafe { instant::status(handle, count, events) };
     }
-    call("cuFileBatchIOGetStatus", |line| {
+    call("BatchIOGetStatus", |line| {
         line.put_address("batch", handle as u64);
         let batch = find(handle)?;
         if count.is_null() || events.is_null() {
             return Err(status(INVALID_VALUE));
         }
-        if let Some(code) = knobs().fail_status.hit(INTERNAL) {
+        if let Some(code) = knobs().fail_status.hit(INTERNAL).or((!knobs().batch_works).then_some(INTERNAL)) {
             return Err(status(code));
         }
         // SAFETY: not null, and readable by this function's contract.
@@ -343,19 +337,17 @@ unsafe extern "C" fn cuFileBatchIOGetStatus(
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileBatchIOCancel(handle: usize) -> Status {
-    call("cuFileBatchIOCancel", |line| {
+pub fn batch_cancel(handle: usize) -> Status {
+    call("BatchIOCancel", |line| {
         line.put_address("batch", handle as u64);
         find(handle)?.cancel();
         Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuFileBatchIODestroy(handle: usize) {
+pub fn batch_destroy(handle: usize) {
     // The real function returns nothing; an unknown handle is only logged.
-    call("cuFileBatchIODestroy", |line| {
+    call("BatchIODestroy", |line| {
         line.put_address("batch", handle as u64);
         let batch = state().batches.remove(&handle).ok_or(status(INVALID_VALUE))?;
         batch.cancel();
