@@ -207,6 +207,8 @@ fn open_device<T: Copy + Send + 'static, R: gpu::Vendor>(
     let device: Arc<dyn Device> = GpuDevice::<R>::open(ordinal)?;
     let transport = match options.io {
         Io::Uring => uring(options, wanted.depth, Some(&device))?,
+        // What the kernel reaches by itself needs no bounce, and a device does not reach all of it.
+        _ if is_host_memory(options) => issue(|| host::Posix, options, wanted.depth)?,
         _ => issue(|| Bounce::new(device.clone()), options, wanted.depth)?,
     };
     Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes })

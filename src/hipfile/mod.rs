@@ -103,7 +103,7 @@ fn agree(require_direct: bool) -> Result<(), String> {
 pub fn doubts(path: &Path, direct: bool) -> Result<Vec<String>, String> {
     let mut doubts = Vec::new();
     if !direct {
-        doubts.push("direct=0: hipFile's direct path needs direct=1; without it is left to hipFile which way bytes go".to_owned());
+        doubts.push("direct=0: which way bytes go is left to hipFile; use direct=1 for the direct path".to_owned());
     }
     if is_set(FORCE_COMPAT_MODE) {
         doubts.push(format!("{FORCE_COMPAT_MODE} is set, so hipFile goes through host memory; unset it for the direct path"));
