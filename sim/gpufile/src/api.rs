@@ -213,10 +213,11 @@ fn blocking(name: &str, request: &Request) -> isize {
     };
     line.put("errno", errno.unwrap_or(0));
     finish(line, name, result as i64);
-    // What is not told by errno leaves there what it left: a caller that does not clear it first reads something else.
-    let left = errno.unwrap_or(libc::ESTALE);
-    // SAFETY: the calling thread's own errno.
-    unsafe { *libc::__errno_location() = left };
+    // A success leaves anything in errno, and a failure that errno does not tell leaves it alone.
+    if let Some(left) = errno.or((result >= 0).then_some(libc::ESTALE)) {
+        // SAFETY: the calling thread's own errno.
+        unsafe { *libc::__errno_location() = left };
+    }
     result
 }
 

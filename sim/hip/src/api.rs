@@ -11,7 +11,7 @@ use sim_gpu::memory::Kind;
 use sim_gpu::process::{act, ask, before_init};
 use sim_gpu::{context, queue};
 
-use crate::device::{choose, on_device};
+use crate::device::{choose, ensure, on_device};
 
 /// What the runtimes of ROCm 7.2 and 6.4 say.
 const VERSION: c_int = if cfg!(rocm6) { 60_443_484 } else { 70_253_211 };
@@ -138,7 +138,7 @@ extern "C" fn hipPointerGetAttributes(attributes: Out<Attributes>, address: Devi
 
 /// A copy on the thread's device.
 fn started(name: &str, to: (End, u64), from: (End, u64), length: usize, stream: Handle) -> Code {
-    match on_device(name, |_, _| Ok(())) {
+    match ask(ensure) {
         0 => copy_async(name, Copy { to, from, length }, stream),
         code => code,
     }
@@ -162,7 +162,7 @@ extern "C" fn hipMemcpyAsync(to: DevicePtr, from: DevicePtr, length: usize, _dir
 
 #[unsafe(no_mangle)]
 extern "C" fn hipMemcpy(to: DevicePtr, from: DevicePtr, length: usize, _direction: c_int) -> Code {
-    match on_device("hipMemcpy", |_, _| Ok(())) {
+    match ask(ensure) {
         0 => copy("hipMemcpy", Copy { to: (End::Any, to), from: (End::Any, from), length }),
         code => code,
     }

@@ -18,12 +18,15 @@ pub fn choose(process: &Process, device: Device, line: &mut Line) -> Result<(), 
     Ok(())
 }
 
-/// A call that works on the thread's device, which is device 0 where it has chosen none.
+/// Device 0 for a thread that has chosen none.
+pub fn ensure(process: &Process) -> Result<(), Code> {
+    if context::current() == 0 { choose(process, 0, &mut Line::new()) } else { Ok(()) }
+}
+
+/// A call that works on the thread's device.
 pub fn on_device(name: &str, call: impl FnOnce(&Process, &mut Line) -> Result<(), Code>) -> Code {
     act(name, |process, line| {
-        if context::current() == 0 {
-            choose(process, 0, &mut Line::new())?;
-        }
+        ensure(process)?;
         call(process, line)
     })
 }

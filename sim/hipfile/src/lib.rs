@@ -5,8 +5,8 @@
 //!
 //! As in the real library there are two ways for bytes, with a counter each in the log's line of `hipFileDriverClose`: amdgpu's
 //! file call, where memory, file and O_DIRECT allow it; else a bounce buffer, a descriptor without O_DIRECT, and fdatasync after
-//! every part of a blocking write. A batch is accepted and never done. A failure that is not an errno leaves something else in
-//! errno, and a success does, too.
+//! every part of a blocking write. A batch is accepted and never done. A success leaves something in errno, and a failure that
+//! is not an errno leaves it alone.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};

@@ -23,12 +23,14 @@ impl<V: Vendor> Direct<V> {
         Self { device, library, bounce }
     }
 
-    /// Moves what is left after `done` bytes of an operation that is off the alignment.
+    /// Moves what is left after `done` bytes of an operation that is off the alignment. A block that the library has left half done is done
+    /// again as a whole: a file with direct=1 takes nothing else.
     #[cold]
     fn go_round<T: Copy>(&mut self, operation: &Operation<T>, done: usize) -> Result<usize, Moved> {
         let Some(bounce) = &mut self.bounce else { return Err(Moved::failed(libc::EINVAL, MISALIGNED)) };
-        let moved = bounce.run(&operation.after(done));
-        if moved.errno == 0 { Ok(moved.bytes) } else { Err(moved) }
+        let half = done % ALIGNMENT;
+        let moved = bounce.run(&operation.after(done - half));
+        if moved.errno == 0 { Ok(moved.bytes.saturating_sub(half)) } else { Err(moved) }
     }
 }
 

@@ -24,7 +24,7 @@ fn each_step_of_an_init_that_fails_gives_back_what_was_taken(gpu: &Gpu) {
     let deep = &format!("iodepth=8\n{}", gpu.vendor.deep);
     for (knob, value, more) in [
         ("GPUIO_SIM_CUFILE_FAIL_OPEN", "1", ""),
-        ("GPUIO_SIM_CUFILE_FAIL_SETUP", "1", deep),
+        ("GPUIO_SIM_CUFILE_FAIL_STREAM", "1", "gpu_mode=stream\n"),
         ("GPUIO_SIM_FAIL_ALLOC", "1", ""),
         ("GPUIO_SIM_FAIL_ALLOC", "1", deep),
         ("GPUIO_SIM_CUFILE_FAIL_BUF", "1", ""),
@@ -44,6 +44,7 @@ fn each_step_of_an_init_that_fails_gives_back_what_was_taken(gpu: &Gpu) {
         calls.nothing_is_left();
         assert_eq!(calls.count("cuFileDriverOpen"), calls.count("cuFileDriverClose"), "{knob}: the driver is open");
         assert_eq!(calls.count("cuFileBatchIOSetUp"), calls.count("cuFileBatchIODestroy"), "{knob}: a batch is left");
+        assert_eq!(calls.count("cuFileStreamRegister"), calls.count("cuFileStreamDeregister"), "{knob}: a stream is left");
         let contexts = calls.count("cuDevicePrimaryCtxRetain");
         assert!(gpu.vendor.is_amd() || contexts == calls.count("cuDevicePrimaryCtxRelease"), "{knob}: a context is left");
     }

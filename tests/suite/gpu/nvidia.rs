@@ -17,12 +17,19 @@ on!([cufile_sim = "cufile-sim"]: [
     a_bar_that_is_too_small_is_said_with_its_size,
     each_code_of_cufile_has_its_name_and_errno,
     batches_of_host_memory_are_refused,
+    a_batch_that_cannot_be_made_leaves_nothing,
 ]);
 
 const WRITE: &str = "size=64k\nbs=4k\nrw=write\nfilename=f\n";
 
 fn plain(gpu: &Gpu) -> Run {
     gpu.job(&format!("{WRITE}[a]\n"))
+}
+
+fn a_batch_that_cannot_be_made_leaves_nothing(gpu: &Gpu) {
+    let report = gpu.job(&format!("{WRITE}iodepth=8\ngpu_mode=batch\nthread=1\n[a]\n")).env("GPUIO_SIM_CUFILE_FAIL_SETUP", "1").run();
+    gpu.refused_with(&report, &["cuFileBatchIOSetUp: CU_FILE_INTERNAL_ERROR (5030)"]);
+    gpu.calls().nothing_is_left();
 }
 
 fn batches_of_host_memory_are_refused(gpu: &Gpu) {
