@@ -66,6 +66,14 @@ macro_rules! call_table {
         }
 
         impl $table {
+            /// Each function with its parameters, to be compared with a vendor's header.
+            #[cfg(test)]
+            #[allow(dead_code, reason = "not every vendor's header can be had")]
+            pub const DECLARED: &'static [(&'static str, &'static str)] = &[
+                $((stringify!($name), stringify!($($argument),*)),)*
+                $((stringify!($maybe), stringify!($($maybe_argument),*)),)*
+            ];
+
             pub fn load(from: &$crate::common::library::Opened, name: impl Fn(&'static str) -> String) -> Result<Self, String> {
                 // SAFETY: each address is the function of that name, whose C declaration the table repeats.
                 unsafe {

@@ -12,7 +12,7 @@ const SUITE: &str = "bookworm";
 /// What depends on the C library's own packages is loaded into processes that have those.
 const OF_THE_PROCESS: [&str; 4] = ["libc6_", "libgcc-s1_", "libstdc++6_", "gcc-12-base_"];
 
-/// Prints the folder with `libamdhip64.so.5` and all that it needs.
+/// The folder with `libamdhip64.so.5` and all that it needs.
 pub(crate) fn libraries(root: &Path) -> Result<PathBuf, String> {
     let folder = root.join("target/hip/5.2");
     let tree = folder.join("root");

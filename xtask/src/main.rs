@@ -46,7 +46,7 @@ fn run(words: &[&str]) -> Outcome {
         ["fio", version, "--with-libcufile"] => yardstick(&root, version),
         ["fio-src", version] => fio::source(&root, version),
         ["gpu-check", words @ ..] => gpu_check::run(&root, words),
-        ["hip"] => Ok(println!("{}", hip::libraries(&root)?.display())),
+        ["hip"] => hip_runtime(&root),
         ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
         _ => Err(format!("{USAGE}{}\n{}", gpu_check::USAGE, bench::USAGE).into()),
     }
@@ -55,6 +55,12 @@ fn run(words: &[&str]) -> Outcome {
 /// Prints the path of a command that runs fio with its own engine libcufile.
 fn yardstick(root: &Path, version: &str) -> Outcome {
     println!("{}", fio::with_libcufile(root, version)?.display());
+    Ok(())
+}
+
+/// Prints the folder with a real HIP runtime.
+fn hip_runtime(root: &Path) -> Outcome {
+    println!("{}", hip::libraries(root)?.display());
     Ok(())
 }
 

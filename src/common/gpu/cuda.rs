@@ -47,7 +47,8 @@ impl Vendor for Cuda {
         ("call_from_stream", "cuLaunchHostFunc"),
     ];
     const NO_LIBRARY: (&'static str, &'static str) = ("no NVIDIA driver", "install the driver, or use gpu_backend=host");
-    const NO_DEVICE: &'static str = "no NVIDIA GPU: the driver is here, but finds no device; check nvidia-smi and CUDA_VISIBLE_DEVICES";
+    const NO_DEVICE: (&'static [c_int], &'static str) =
+        (&[100], "no NVIDIA GPU: the driver is here, but finds no device; check nvidia-smi and CUDA_VISIBLE_DEVICES");
     const TOOL: &'static str = "nvidia-smi";
     const VISIBLE: &'static str = "CUDA_VISIBLE_DEVICES";
 

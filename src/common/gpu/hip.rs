@@ -47,8 +47,12 @@ impl Vendor for Hip {
         ("call_from_stream", "hipLaunchHostFunc"),
     ];
     const NO_LIBRARY: (&'static str, &'static str) = ("no HIP runtime", "install ROCm's (libamdhip64), or use gpu_backend=host");
-    const NO_DEVICE: &'static str = "no AMD GPU: the HIP runtime is here, but finds no device; check rocminfo, HIP_VISIBLE_DEVICES, and that \
-                                     you may use /dev/kfd (groups render and video)";
+    /// ROCm 5.2 says hipErrorInvalidDevice where others say hipErrorNoDevice.
+    const NO_DEVICE: (&'static [c_int], &'static str) = (
+        &[100, 101],
+        "no AMD GPU: the HIP runtime is here, but finds no device; check rocminfo, HIP_VISIBLE_DEVICES, and that you may use /dev/kfd \
+         (groups render and video)",
+    );
     const TOOL: &'static str = "rocminfo";
     const VISIBLE: &'static str = "HIP_VISIBLE_DEVICES";
 
@@ -109,5 +113,61 @@ impl Runtime<Hip> {
             .hipGetProcAddress
             .is_some_and(|call| unsafe { call(c"hipAmdFileRead".as_ptr(), &mut found, self.version, 0, &mut status) } == 0);
         known && !found.is_null()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calls::Calls;
+    use super::*;
+    use std::path::Path;
+
+    /// The header of Debian's libamdhip64-dev, installed or fetched by `cargo xtask hip`.
+    fn header() -> Option<String> {
+        let fetched = concat!(env!("CARGO_MANIFEST_DIR"), "/target/hip/5.2/root/usr/include/hip/hip_runtime_api.h");
+        [fetched, "/usr/include/hip/hip_runtime_api.h"].into_iter().find_map(|path| std::fs::read_to_string(Path::new(path)).ok())
+    }
+
+    /// The parameters of a function by how they are passed: `w` for 64 bits, `i` for 32, `b` for 8.
+    fn declared(header: &str, name: &str) -> Option<String> {
+        let start = ["hipError_t ", "const char* "].iter().find_map(|result| header.find(&format!("\n{result}{name}(")))?;
+        let text = &header[start..];
+        let text = &text[text.find('(')? + 1..text.find(");")?];
+        let kind = |parameter: &str| match parameter.trim() {
+            p if p.contains('*')
+                || ["hipDeviceptr_t", "hipStream_t", "hipHostFn_t", "size_t", "uint64_t"].iter().any(|word| p.starts_with(word)) =>
+            {
+                'w'
+            }
+            p if p.starts_with("unsigned char") => 'b',
+            _ => 'i',
+        };
+        Some(text.split(',').map(kind).collect())
+    }
+
+    fn ours(parameters: &str) -> String {
+        let kind = |parameter: &str| match parameter.trim() {
+            "c_int" | "c_uint" | "Status" => 'i',
+            "u8" => 'b',
+            _ => 'w',
+        };
+        parameters.split(", ").filter(|parameter| !parameter.is_empty()).map(kind).collect()
+    }
+
+    #[test]
+    fn declarations_are_those_of_the_header() {
+        let Some(header) = header() else {
+            eprintln!("skipped: no header of HIP here: install libamdhip64-dev, or run `cargo xtask hip`");
+            return;
+        };
+        let shared = Calls::DECLARED.iter().map(|(role, parameters)| (super::super::name_of::<Hip>(role), *parameters));
+        let mut compared = 0;
+        for (name, parameters) in shared.chain(Hip::DECLARED.iter().copied()) {
+            // Not every function is as old as the header.
+            let Some(theirs) = declared(&header, name) else { continue };
+            assert_eq!(ours(parameters), theirs, "{name}({parameters})");
+            compared += 1;
+        }
+        assert!(compared >= 20, "only {compared} functions were found in the header");
     }
 }

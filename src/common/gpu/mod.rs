@@ -33,8 +33,8 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     const FUNCTIONS: &'static [(&'static str, &'static str)];
     /// What is missing where the library cannot be loaded, and what to do.
     const NO_LIBRARY: (&'static str, &'static str);
-    /// The line where the runtime finds no device.
-    const NO_DEVICE: &'static str;
+    /// What the runtime's first call says where it finds no device, and the line about it.
+    const NO_DEVICE: (&'static [c_int], &'static str);
     /// The program that shows whether the devices are well.
     const TOOL: &'static str;
     /// The environment variable that hides devices.
@@ -91,14 +91,14 @@ impl<V: Vendor> Runtime<V> {
     }
 
     fn load() -> Result<Self, String> {
-        const NO_DEVICE: c_int = 100;
         let (missing, advice) = V::NO_LIBRARY;
         let opened = library::open(V::LIBRARY.0, V::LIBRARY.1).map_err(|line| format!("{missing}: {line}; {advice}"))?;
         let calls = Calls::load(&opened, |role| name_of::<V>(role).to_owned())?;
         let mut runtime = Self { calls, own: V::load(&opened)?, version: 0, process: std::process::id() };
-        runtime.calls.init().map_err(|error| match error.0 {
-            NO_DEVICE => V::NO_DEVICE.to_owned(),
-            _ => format!("{}: {}; check {}", name_of::<V>("init"), runtime.explain(error), V::TOOL),
+        let (no_device, line) = V::NO_DEVICE;
+        runtime.calls.init().map_err(|error| match no_device.contains(&error.0) {
+            true => line.to_owned(),
+            false => format!("{}: {}; check {}", name_of::<V>("init"), runtime.explain(error), V::TOOL),
         })?;
         let version = runtime.calls.version();
         runtime.version = version.map_err(|error| format!("{}: {}", name_of::<V>("version"), runtime.explain(error)))?;
