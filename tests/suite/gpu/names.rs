@@ -3,9 +3,10 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::{Gpu, MIB, on_every_library};
+use super::{Gpu, MIB, on_every_library, on_every_simulated_library};
 use crate::harness::{Run, library, target};
 
+on_every_simulated_library![the_ready_job_files_run];
 on_every_library![
     the_example_for_cufile_runs_unmodified,
     the_example_for_posix_runs_unmodified,
@@ -88,4 +89,18 @@ fn mixed_blocks_and_both_ways_of_io_share_one_process(gpu: &Gpu) {
     let reasons = gpu.unusual(&report);
     let expected = gpu.words("gpu_backend=auto is cufile: cuda_io");
     report.assert(reasons == [expected.as_str(); 2], &format!("the library said {reasons:?}"));
+}
+
+/// As they lie in fio-jobs, but shorter; on memory that is not real no path is direct to cuFile.
+fn the_ready_job_files_run(gpu: &Gpu) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fio-jobs");
+    for use_of in ["randread", "write", "verify", "posix"] {
+        let name = gpu.words(&format!("libcufile-{use_of}.fio")).replacen("lib", "", 1);
+        let text = std::fs::read_to_string(folder.join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = text.replace("./target/release/libgpuio.so", &library().display().to_string());
+        let text = text.replace("size=256m", "size=4m").replace("size=64m", "size=4m").replace("runtime=5", "runtime=1");
+        let report = gpu.under(gpu.fio.job_file(&text)).env("GPUIO_SIM_DEVICES", "2").run();
+        gpu.says_no_more(report.ok());
+        report.assert(report.sum("read", "io_bytes") + report.sum("write", "io_bytes") > 0, &format!("{name} moves nothing"));
+    }
 }
