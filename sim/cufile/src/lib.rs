@@ -49,6 +49,7 @@ static CUFILE: Vendor = Vendor {
         has_properties: true,
         batch_works: true,
         syncs_bounced_writes: false,
+        clears_results: false,
         bad_file: 5022,
         unknown_file: 5027,
         outside: 5017,

@@ -241,7 +241,7 @@ fn check(entries: &[Entry]) -> Result<Vec<Checked>, Status> {
         if entry.mode != 1 || !matches!(entry.opcode, 0 | 1) || request.file_offset < 0 || request.offset < 0 {
             return Err(status(INVALID_VALUE));
         }
-        crate::transfer::file(request.file).map_err(status)?;
+        crate::transfer::file(request.file).map_err(|failure| status(failure.abs()))?;
     }
     Ok(entries.iter().map(|entry| Checked::new(&request(entry), Cookie(entry.cookie as usize))).collect())
 }

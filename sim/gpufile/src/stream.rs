@@ -13,7 +13,7 @@ use sim_common::log::Line;
 
 use crate::api::note;
 use crate::knobs::knobs;
-use crate::library::{INTERNAL, INVALID_VALUE, call, driver_status, finish, gpu, status};
+use crate::library::{INTERNAL, INVALID_VALUE, call, driver_status, finish, gpu, rules, status};
 use crate::transfer::{self, Failure, Request, Transfer};
 
 static IN_FLIGHT: AtomicU32 = AtomicU32::new(0);
@@ -110,7 +110,11 @@ unsafe fn submit(
         if size.is_null() || file_offset.is_null() || offset.is_null() || done.is_null() {
             return Err(status(INVALID_VALUE));
         }
-        transfer::file(file).map_err(status)?;
+        transfer::file(file).map_err(|failure| status(failure.abs()))?;
+        if rules().clears_results {
+            // SAFETY: not null, and writable by this function's contract.
+            unsafe { done.write(0) };
+        }
         if let Some(code) = knobs().fail_async.hit(INTERNAL) {
             return Err(status(code));
         }

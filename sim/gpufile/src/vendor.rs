@@ -28,6 +28,8 @@ pub struct Rules {
     pub batch_works: bool,
     /// A blocking write that is bounced ends with fdatasync.
     pub syncs_bounced_writes: bool,
+    /// What an asynchronous call has moved is 0 from its submission on.
+    pub clears_results: bool,
     /// Codes, and failures of transfers as [`crate::transfer::Failure`] has them.
     pub bad_file: c_int,
     pub unknown_file: c_int,

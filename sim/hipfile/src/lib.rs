@@ -53,6 +53,7 @@ static HIPFILE: Vendor = Vendor {
         has_properties: false,
         batch_works: false,
         syncs_bounced_writes: true,
+        clears_results: true,
         bad_file: 5030,
         unknown_file: -5027,
         outside: -5022,
