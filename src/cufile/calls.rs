@@ -51,7 +51,7 @@ impl Cufile {
     }
 
     /// The largest batch that the driver's properties promise.
-    pub fn batch_limit(&self) -> Option<u32> {
+    pub fn largest_batch(&self) -> Option<u32> {
         self.properties().map(|properties| properties.max_batch_io_size).filter(|&limit| limit > 0)
     }
 

@@ -1,9 +1,7 @@
-//! cuFile: what is NVIDIA's own in GPU memory through [`gpufile`], and the batch call.
+//! cuFile: what is NVIDIA's own in GPU memory through [`crate::common::gpufile`].
 
-mod batch;
 mod calls;
 mod codes;
-mod lanes;
 mod settings;
 mod slabs;
 
@@ -12,16 +10,12 @@ use std::path::Path;
 
 use crate::common::gpu::{Cuda, Runtime};
 use crate::common::gpufile::codes::{HANDLE_NOT_REGISTERED, INTERNAL_ERROR, INVALID_MAPPING_SIZE, PINNING_FAILED};
-use crate::common::gpufile::{self, Failure, Files, Place, Vendor};
+use crate::common::gpufile::{Batches, Failure, Files, Limit, Place, Vendor};
 use crate::common::library::Opened;
 use crate::common::topology;
 use crate::common::wait::Manner;
-use batch::Batches;
 pub use calls::Cufile;
 use slabs::Slabs;
-
-type Library = gpufile::Library<Cufile>;
-type Direct = gpufile::Direct<Cufile>;
 
 impl Vendor for Cufile {
     type Runtime = Cuda;
@@ -32,6 +26,7 @@ impl Vendor for Cufile {
     const CODES: &'static [(i32, &'static str, &'static str)] = codes::CODES;
     const PATH: &'static str = "cufile";
     const STREAM_PATH: &'static str = "cufile-stream";
+    const BATCH_PATH: &'static str = "cufile-batch";
     const OTHER_MODES: &'static str = "batch, pool or sync";
     const TAKES_MISALIGNED: bool = true;
     const MOVES_WHAT_IT_DOES_NOT_REGISTER: bool = true; // managed memory
@@ -81,6 +76,10 @@ impl Vendor for Cufile {
         }
     }
 
+    fn batch_limit(&self) -> Option<u32> {
+        self.largest_batch()
+    }
+
     /// How much can be pinned on the device, where a failure is about that.
     fn about_memory(&self, failure: Failure, ordinal: u32) -> String {
         let Failure::Own(INVALID_MAPPING_SIZE | PINNING_FAILED) = failure else { return String::new() };
@@ -112,16 +111,16 @@ impl Vendor for Cufile {
 /// Where every byte bounces, the buffers are not registered. It would gain nothing: of a registered buffer one operation at a time uses
 /// what was registered, every other takes a bounce buffer as without. And libcufile 1.20 (CUDA 13) would lose that one: where it ends
 /// further into the buffer than per_buffer_cache_size_kb less 64 KiB (983,040 bytes by default) it goes to the library's threads, and
-/// cuFileBatchIOGetStatus does not look there once anything else was submitted to the batch (see [`lanes`]). Measured on 1.20.0.107 with
+/// cuFileBatchIOGetStatus does not look there once anything else was submitted to the batch (see the lanes of [`Batches`]). Measured on 1.20.0.107 with
 /// a stand-alone caller: 61 of 62 reported where the first of 62 submissions ended at 1,015,808, all without registration and all by
 /// 1.14.1; max_batch_io_size, the minimum and the time-out of the call have no influence.
-pub fn batches<T: Copy>(files: &mut Files<Cufile>, depth: usize, manner: Manner) -> Result<Batches<T>, String> {
+pub fn batches<T: Copy>(files: &mut Files<Cufile>, depth: usize, manner: Manner) -> Result<Batches<T, Cufile>, String> {
     let own = &files.library().own;
     if own.always_bounces() {
         files.leave_unregistered();
     }
-    let slabs = why_not_direct().map(|_| Slabs::of(own, files.ordinal()));
-    Batches::new(files.worker(), depth, slabs, manner)
+    let slabs = why_not_direct().map(|_| Box::new(Slabs::of(own, files.ordinal())) as Box<dyn Limit>);
+    files.batches(depth, slabs, manner)
 }
 
 /// Why the bytes of this machine's cuFile jobs do not go straight between storage and GPU; `None` where they may.

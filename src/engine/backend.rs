@@ -159,6 +159,8 @@ fn open_hipfile<T: Copy + Send + 'static>(options: &Options, wanted: &Wanted) ->
     }
     if options.mode == Mode::Batch {
         hipfile::try_batch(&mut files)?;
+        let transport = files.batches(wanted.depth as usize, None, manner(options))?;
+        return Ok(Opened { driver: Box::new(files), transport: Box::new(transport), notes });
     }
     open_files(files, options, wanted.depth, notes)
 }

@@ -29,6 +29,7 @@ impl Vendor for Hipfile {
     const CODES: &'static [(i32, &'static str, &'static str)] = codes::CODES;
     const PATH: &'static str = "hipfile";
     const STREAM_PATH: &'static str = "hipfile-stream";
+    const BATCH_PATH: &'static str = "hipfile-batch";
     const OTHER_MODES: &'static str = "pool or sync";
     /// What is off passes the library's check and fails in amdgpu with EINVAL, or goes through its fallback, which under load has reset GPUs.
     const TAKES_MISALIGNED: bool = false;

@@ -1,4 +1,4 @@
-//! cuFile's batch call: what fio queues is collected and submitted at once, and more while others are in flight.
+//! The libraries' batch call: what fio queues is collected and submitted at once, and more while others are in flight.
 //!
 //! One batch takes no more operations than the vendor allows, so a deep queue has several. A batch whose status call fails has lost its
 //! operations (so the real library in compat mode after one failed entry): each is done again by a blocking call, and the batch made anew.
@@ -6,12 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::codes::{self, Failure};
+use super::entries::{Entry, Event};
 use super::lanes::{Kind, Lanes};
-use super::slabs::Slabs;
-use super::{Direct, Library};
+use super::{Direct, Library, Vendor};
 use crate::common::blocking::Blocking;
-use crate::common::gpufile::codes::{self, Failure};
-use crate::common::gpufile::entries::{Entry, Event};
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Bell, Deadline, Manner};
 
@@ -23,16 +22,27 @@ const NAP: Duration = Duration::from_micros(50);
 /// How long operations have to come back when the job ends.
 const PATIENCE: Duration = Duration::from_millis(300);
 
+/// What a library has only so many of, for all batches of a process.
+pub trait Limit {
+    /// Takes one for an operation of `bytes` bytes; its kind, or `None` where all of it are taken.
+    fn take(&mut self, bytes: usize) -> Option<usize>;
+
+    fn release(&self, kind: usize);
+
+    /// Why take() gave nothing, for the user.
+    fn complaint(&self) -> Option<String>;
+}
+
 /// The batches of one job.
-pub struct Batches<T> {
-    direct: Direct,
-    lanes: Lanes,
+pub struct Batches<T, V: Vendor> {
+    direct: Direct<V>,
+    lanes: Lanes<V>,
     /// Every operation that is out, by the name that its entry has.
     slots: Vec<Option<Slot<T>>>,
     free: Vec<usize>,
     /// Names that no batch had room for yet, in order.
     backlog: VecDeque<usize>,
-    slabs: Option<Slabs>,
+    slabs: Option<Box<dyn Limit>>,
     events: Vec<Event>,
     /// Ended, and not handed back yet.
     ended: VecDeque<(T, Moved)>,
@@ -63,11 +73,12 @@ struct Place {
     class: Option<usize>,
 }
 
-impl<T: Copy> Batches<T> {
+impl<T: Copy, V: Vendor> Batches<T, V> {
     /// Batches for `depth` operations. `slabs` bounds them in compat mode.
-    pub fn new(direct: Direct, depth: usize, slabs: Option<Slabs>, manner: Manner) -> Result<Self, String> {
-        let lanes = Lanes::new(direct.library, depth)
-            .map_err(|failure| format!("cuFileBatchIOSetUp: {}; use gpu_mode=pool, or a lower iodepth", Library::explain(failure)))?;
+    pub fn new(direct: Direct<V>, depth: usize, slabs: Option<Box<dyn Limit>>, manner: Manner) -> Result<Self, String> {
+        let lanes = Lanes::new(direct.library, depth).map_err(|failure| {
+            format!("{}BatchIOSetUp: {}; use gpu_mode=pool, or a lower iodepth", V::PREFIX, Library::<V>::explain(failure))
+        })?;
         Ok(Self {
             events: vec![Event::EMPTY; lanes.entries()],
             direct,
@@ -99,6 +110,11 @@ impl<T: Copy> Batches<T> {
         while let Some(&name) = self.backlog.front() {
             let Some(slot) = &mut self.slots[name] else { break };
             let entry = Entry::new(&slot.operation, slot.done, name);
+            if !V::TAKES_MISALIGNED && !entry.is_aligned() {
+                self.backlog.pop_front();
+                self.do_again(name);
+                continue;
+            }
             let Some(lane) = self.lanes.room(Kind::of(&entry)) else { break };
             let class = match &mut self.slabs {
                 Some(slabs) => match slabs.take(slot.operation.buffer.len() - slot.done) {
@@ -134,7 +150,7 @@ impl<T: Copy> Batches<T> {
     /// What is in flight is left alone; the rest is done by blocking calls.
     #[cold]
     fn not_submitted(&mut self, index: usize, failure: Failure) {
-        self.note("cuFileBatchIOSubmit", failure);
+        self.note("BatchIOSubmit", failure);
         if self.lanes.lane(index).submitted == 0 {
             return self.rebuild(index);
         }
@@ -170,8 +186,9 @@ impl<T: Copy> Batches<T> {
     #[cold]
     fn note(&mut self, call: &str, failure: Failure) {
         if self.trouble.is_none() {
-            let why = Library::explain(failure);
-            self.trouble = Some(format!("{call}: {why}; the operations of that batch are done one by one by blocking calls (said once)"));
+            let (prefix, why) = (V::PREFIX, Library::<V>::explain(failure));
+            self.trouble =
+                Some(format!("{prefix}{call}: {why}; the operations of that batch are done one by one by blocking calls (said once)"));
         }
     }
 
@@ -192,7 +209,7 @@ impl<T: Copy> Batches<T> {
                 if told.result().is_some_and(|result| result.is_err()) && self.is_in(told.name(), index) {
                     self.take(index, told);
                 }
-                self.note("cuFileBatchIOGetStatus", failure);
+                self.note("BatchIOGetStatus", failure);
                 self.rebuild(index);
             }
         }
@@ -261,7 +278,7 @@ impl<T: Copy> Batches<T> {
 }
 
 /// Does the rest of an operation by blocking calls.
-fn finish<T: Copy>(direct: &mut Direct, slot: &Slot<T>) -> Moved {
+fn finish<T: Copy, V: Vendor>(direct: &mut Direct<V>, slot: &Slot<T>) -> Moved {
     let Slot { operation, done, .. } = slot;
     match done {
         0 => direct.run(operation),
@@ -269,13 +286,13 @@ fn finish<T: Copy>(direct: &mut Direct, slot: &Slot<T>) -> Moved {
     }
 }
 
-impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
+impl<T: Copy + Send + 'static, V: Vendor> Transport<T> for Batches<T, V> {
     fn is_synchronous(&self) -> bool {
         false
     }
 
     fn path(&self) -> &'static str {
-        "cufile-batch"
+        V::BATCH_PATH
     }
 
     fn submit(&mut self, operation: &Operation<T>) -> Submitted {
@@ -322,7 +339,7 @@ impl<T: Copy + Send + 'static> Transport<T> for Batches<T> {
     }
 }
 
-impl<T> Batches<T> {
+impl<T, V: Vendor> Batches<T, V> {
     /// Takes an operation out of its slot, and gives back what it held.
     #[inline]
     fn release(&mut self, name: usize) -> Option<Slot<T>> {
@@ -375,7 +392,7 @@ impl<T> Batches<T> {
     }
 }
 
-impl<T> Drop for Batches<T> {
+impl<T, V: Vendor> Drop for Batches<T, V> {
     fn drop(&mut self) {
         self.end();
     }

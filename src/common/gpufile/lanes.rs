@@ -5,10 +5,10 @@
 //! the threads, then one for the kernel» cuFileBatchIOGetStatus reports the second and never the first (1.14 reports both). So the two
 //! kinds have batches of their own, and every submission to a batch is of its kind.
 
-use super::Library;
-use crate::common::gpufile::calls::BatchHandle;
-use crate::common::gpufile::codes::Failure;
-use crate::common::gpufile::entries::Entry;
+use super::calls::BatchHandle;
+use super::codes::Failure;
+use super::entries::Entry;
+use super::{Library, Vendor};
 
 /// Entries that the vendor's library can really do at a time; more are accepted, and then fail.
 const MOST_ENTRIES: usize = 128;
@@ -42,8 +42,8 @@ impl Lane {
 }
 
 /// All batches of a job.
-pub struct Lanes {
-    library: &'static Library,
+pub struct Lanes<V: Vendor> {
+    library: &'static Library<V>,
     lanes: Vec<Lane>,
     /// That each of them takes.
     entries: usize,
@@ -51,9 +51,9 @@ pub struct Lanes {
     most: usize,
 }
 
-impl Lanes {
+impl<V: Vendor> Lanes<V> {
     /// Batches for `depth` operations of one kind. The limit of a batch is what the library says, or less where it refuses that.
-    pub fn new(library: &'static Library, depth: usize) -> Result<Self, Failure> {
+    pub fn new(library: &'static Library<V>, depth: usize) -> Result<Self, Failure> {
         let told = library.own.batch_limit().map_or(MOST_ENTRIES, |limit| limit as usize);
         let mut entries = told.min(MOST_ENTRIES).min(depth).max(1);
         let mut lanes = Self { library, lanes: Vec::new(), entries, most: 0 };
@@ -145,7 +145,7 @@ impl Lanes {
     }
 }
 
-impl Drop for Lanes {
+impl<V: Vendor> Drop for Lanes<V> {
     fn drop(&mut self) {
         self.end();
     }

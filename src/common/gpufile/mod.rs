@@ -1,12 +1,15 @@
 //! GPU memory through the vendors' libraries for direct file I/O: libcufile, and libhipfile, which was made in its image. Files and buffers are
-//! registered, I/O is one blocking call for each operation ([`Direct`]) or the asynchronous call on streams ([`Streams`]).
+//! registered, I/O is one blocking call for each operation ([`Direct`]), the asynchronous call on streams ([`Streams`]) or the batch call
+//! ([`Batches`]).
 //!
 //! What differs between the two is what [`Vendor`] asks for: a prefix, names and advice, and the few rules that have no twin.
 
+mod batch;
 pub mod calls;
 pub mod codes;
 mod direct;
 pub mod entries;
+mod lanes;
 mod process;
 mod stream;
 
@@ -21,6 +24,7 @@ use super::wait::Manner;
 use calls::Calls;
 pub use codes::Failure;
 
+pub use batch::{Batches, Limit};
 pub use direct::Direct;
 pub use process::{Library, Place, Share};
 pub use stream::Streams;
@@ -45,6 +49,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// What the report calls the ways that the bytes take.
     const PATH: &'static str;
     const STREAM_PATH: &'static str;
+    const BATCH_PATH: &'static str;
     /// What there is beside gpu_mode=stream.
     const OTHER_MODES: &'static str;
     /// Whether the library moves what is off [`ALIGNMENT`] by itself; if not it never sees such an operation.
@@ -73,6 +78,11 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Calls what closes the driver of this process.
     fn around_closing(&self, close: impl FnOnce()) {
         close();
+    }
+
+    /// The largest batch that the library promises, where it does.
+    fn batch_limit(&self) -> Option<u32> {
+        None
     }
 
     /// What is to be known about a buffer that could not be registered.
@@ -139,6 +149,11 @@ impl<V: Vendor> Files<V> {
     /// `count` streams for `depth` operations.
     pub fn streams<T: Copy>(&self, depth: usize, count: usize, manner: Manner) -> Result<Streams<T, V>, String> {
         Streams::new(self.library(), &self.gpu, depth, count, manner)
+    }
+
+    /// Batches for `depth` operations. `limit` bounds them where the library has only so many of something.
+    pub fn batches<T: Copy>(&self, depth: usize, limit: Option<Box<dyn Limit>>, manner: Manner) -> Result<Batches<T, V>, String> {
+        Batches::new(self.worker(), depth, limit, manner)
     }
 
     /// A worker for blocking calls, for this job's thread or one of a pool.

@@ -18,6 +18,7 @@ on!([hipfile_sim = "hipfile-sim"]: [
     a_code_of_hips_is_told_from_an_errno_and_errno_is_cleared_before,
     each_code_of_the_librarys_has_its_name_and_errno,
     a_batch_that_is_never_done_is_refused_with_what_to_use,
+    a_batch_that_is_done_is_used,
     host_memory_is_refused_on_the_direct_path,
     every_mode_moves_the_bytes_of_a_loop_device,
     streams_resume_and_tell_failures,
@@ -202,6 +203,17 @@ fn a_batch_that_is_never_done_is_refused_with_what_to_use(gpu: &Gpu) {
     // What says that it has read, and has not, is no better.
     let run = write(gpu, "gpu_mode=batch\n").env("GPUIO_SIM_HIPFILE_BATCH_WORKS", "1").env("GPUIO_SIM_HIPFILE_SHORT_EVERY", "1");
     gpu.refused_with(&run.run(), &["takes a batch and does not do it (wrong bytes came)"]);
+}
+
+/// By a library that is not there yet.
+fn a_batch_that_is_done_is_used(gpu: &Gpu) {
+    let text = "filename=f\nsize=1m\nrw=randrw\nverify=crc32c\niodepth=32\ngpu_mode=batch\ngpu_report=r.json\n";
+    for blocks in ["bssplit=4k/50:64k/50\n", "bssplit=512/50:4k/50\n"] {
+        let report = gpu.job(&format!("{text}{blocks}[a]\n")).env("GPUIO_SIM_HIPFILE_BATCH_WORKS", "1").run();
+        report.ok().assert(report.sum("read", "io_bytes") >= MIB / 2, "not all was read back");
+        report.assert(gpu.unusual(&report).iter().all(|line| line.contains("goes through host memory")), "something unusual was said");
+        assert_eq!(gpu_report(&gpu.fio.path("r.json"))["jobs"][0]["files"][0]["path"], "hipfile-batch");
+    }
 }
 
 fn host_memory_is_refused_on_the_direct_path(gpu: &Gpu) {
