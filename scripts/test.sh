@@ -26,6 +26,7 @@ done
 for version in 3.33 3.41; do
     step "source of fio $version" cargo xtask fio-src "$version"
 done
+step "HIP runtime" cargo xtask hip
 step "fio 3.41 with libcufile" cargo xtask fio 3.41 --with-libcufile
 step "tests of the parts" cargo test --workspace --exclude gpuio --no-fail-fast
 # fio sleeps most of the time: more tests at once than there are cores.

@@ -46,6 +46,11 @@ pub trait Driver {
         None
     }
 
+    /// What becomes of an operation that is off it.
+    fn detour(&self) -> &'static str {
+        "the vendor's library takes its slower way"
+    }
+
     /// What a vendor's code in a [`super::transport::Moved`] means, and what to do.
     fn explain(&self, code: i32) -> String {
         format!("code {code}")

@@ -50,8 +50,9 @@ impl Opened {
     }
 }
 
-/// Declares a struct of function pointers with a `load` that resolves them all, so that nothing is looked up, or missing, later. The
-/// pointers are private to the module that declares them, which is the only one to call them.
+/// Declares a struct of function pointers with a `load` that resolves them all, so that nothing is looked up, or missing, later. Vendors have
+/// some functions alike under names of their own: `name` says under which one a function of the table is found. The pointers are private to
+/// the module that declares them, which is the only one to call them.
 macro_rules! call_table {
     ($(#[$doc:meta])* pub struct $table:ident {
         $(fn $name:ident($($argument:ty),* $(,)?) $(-> $result:ty)?;)*
@@ -65,14 +66,22 @@ macro_rules! call_table {
         }
 
         impl $table {
-            pub fn load(from: &$crate::common::library::Opened) -> Result<Self, String> {
+            /// Each function with its parameters, to be compared with a vendor's header.
+            #[cfg(test)]
+            #[allow(dead_code, reason = "not every vendor's header can be had")]
+            pub const DECLARED: &'static [(&'static str, &'static str)] = &[
+                $((stringify!($name), stringify!($($argument),*)),)*
+                $((stringify!($maybe), stringify!($($maybe_argument),*)),)*
+            ];
+
+            pub fn load(from: &$crate::common::library::Opened, name: impl Fn(&'static str) -> String) -> Result<Self, String> {
                 // SAFETY: each address is the function of that name, whose C declaration the table repeats.
                 unsafe {
                     Ok(Self {
                         $($name: std::mem::transmute::<*const (), unsafe extern "C" fn($($argument),*) $(-> $result)?>(
-                            from.function(stringify!($name))?
+                            from.function(&name(stringify!($name)))?
                         ),)*
-                        $($maybe: from.optional(stringify!($maybe)).map(|f| {
+                        $($maybe: from.optional(&name(stringify!($maybe))).map(|f| {
                             std::mem::transmute::<*const (), unsafe extern "C" fn($($maybe_argument),*) $(-> $maybe_result)?>(f)
                         }),)*
                     })

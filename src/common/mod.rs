@@ -2,9 +2,10 @@
 
 pub mod blocking;
 pub mod bounce;
-pub mod cuda;
 pub mod device;
 pub mod driver;
+pub mod gpu;
+pub mod gpufile;
 pub mod library;
 pub mod memory;
 pub mod pool;

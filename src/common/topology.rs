@@ -1,6 +1,7 @@
-//! Which device is closest to a file's storage: the one with the longest way through the PCI tree in common, else on the same NUMA node.
+//! Where a file's storage is, and which device is closest to it: the one with the longest way through the PCI tree in common, else on the same NUMA node.
 
 use std::fs::{self, Metadata};
+use std::os::fd::RawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,47 @@ fn storage_of(sysfs: &Path, file: &Path) -> (String, Option<PathBuf>) {
         Ok(node) => (name_of(&node), on_pci(&node, 0)),
         Err(_) => (file.display().to_string(), None),
     }
+}
+
+/// The block device (major and minor number) that an open file is or lies on; 0 for major where its file system is on none.
+pub fn device_of(fd: RawFd) -> Option<(u32, u32)> {
+    let about = fs::metadata(format!("/proc/self/fd/{fd}")).ok()?;
+    let device = if about.file_type().is_block_device() { Metadata::rdev(&about) } else { Metadata::dev(&about) };
+    Some((libc::major(device), libc::minor(device)))
+}
+
+/// A mounted file system.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// `ext4`, for instance.
+    pub kind: String,
+    /// Its own options, separated by commas.
+    pub options: String,
+}
+
+/// What an open file lies on; nothing for a block device.
+pub fn file_system_of(fd: RawFd) -> Option<FileSystem> {
+    mounted(&fs::metadata(format!("/proc/self/fd/{fd}")).ok()?)
+}
+
+/// What a file lies on, or will where it is not there yet; nothing for a block device.
+pub fn file_system_under(file: &Path) -> Option<FileSystem> {
+    let full = std::path::absolute(file).ok()?;
+    mounted(&full.ancestors().find_map(|path| fs::metadata(path).ok())?)
+}
+
+fn mounted(about: &Metadata) -> Option<FileSystem> {
+    if about.file_type().is_block_device() {
+        return None;
+    }
+    let device = Metadata::dev(about);
+    find_mounted(&fs::read_to_string("/proc/self/mountinfo").ok()?, &format!("{}:{}", libc::major(device), libc::minor(device)))
+}
+
+fn find_mounted(mounts: &str, device: &str) -> Option<FileSystem> {
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
+    let mut last = line.split_once(" - ")?.1.split(' ');
+    Some(FileSystem { kind: last.next()?.to_owned(), options: last.nth(1).unwrap_or_default().to_owned() })
 }
 
 fn name_of(node: &Path) -> String {
@@ -127,6 +169,15 @@ mod tests {
 
     fn closest(root: &Path, devices: &[(u32, Option<String>)]) -> Nearest {
         nearest(root, Path::new("not-there-yet/file"), devices)
+    }
+
+    #[test]
+    fn a_file_system_is_found_behind_the_optional_fields_of_its_mount() {
+        let mounts = "22 1 0:21 / /proc rw shared:5 - proc proc rw\n\
+                      23 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,data=journal\n";
+        let found = find_mounted(mounts, "254:0").unwrap();
+        assert_eq!((found.kind.as_str(), found.options.as_str()), ("ext4", "rw,data=journal"));
+        assert_eq!(find_mounted(mounts, "254:1"), None);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::calls::Calls;
+use super::Cufile;
 use super::settings;
+use crate::common::gpufile::Limit;
 
 /// What cufile.json says where it says nothing: KiB and count of each class.
 const DEFAULT: [(usize, usize); 3] = [(4, 128), (1024, 64), (16384, 64)];
@@ -35,13 +36,13 @@ static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
 impl Slabs {
     /// The classes as the library tells them, or its settings, or its documented defaults.
-    pub fn of(calls: &Calls, device: u32) -> Self {
+    pub fn of(own: &Cufile, device: u32) -> Self {
         let process = std::process::id();
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Pool { classes, .. }) = pools.iter().find(|pool| (pool.process, pool.device) == (process, device)) {
             return Self { classes: classes.clone(), wanting: None };
         }
-        let told = calls.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
+        let told = own.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
         let classes = told
             .or_else(|| classes_in(&settings::read()?))
             .unwrap_or_else(|| DEFAULT.iter().map(|(kib, count)| (kib * 1024, *count)).collect());
@@ -55,9 +56,10 @@ impl Slabs {
         let class = |(bytes, count): (usize, usize)| Class { bytes, count: count.max(1), taken: AtomicUsize::new(0) };
         Self { classes: classes.into_iter().map(class).collect(), wanting: None }
     }
+}
 
-    /// Takes a buffer for an operation of `bytes` bytes; `None` where all of its class are taken.
-    pub fn take(&mut self, bytes: usize) -> Option<usize> {
+impl Limit for Slabs {
+    fn take(&mut self, bytes: usize) -> Option<usize> {
         let index = self.classes.iter().position(|class| class.bytes >= bytes).unwrap_or(self.classes.len() - 1);
         let class = &self.classes[index];
         let one_more = |taken| (taken < class.count).then_some(taken + 1);
@@ -68,12 +70,11 @@ impl Slabs {
         Some(index)
     }
 
-    pub fn release(&self, class: usize) {
+    fn release(&self, class: usize) {
         self.classes[class].taken.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Why take() gave nothing, for the user.
-    pub fn complaint(&self) -> Option<String> {
+    fn complaint(&self) -> Option<String> {
         let Class { bytes, count, .. } = &self.classes[self.wanting?];
         Some(format!(
             "cuFile's compat mode has {count} bounce buffers of {} KiB for all jobs of a process, so no more operations of that size are in \

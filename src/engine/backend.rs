@@ -1,22 +1,24 @@
-//! The one place that chooses a vendor, and refuses what the chosen one cannot do.
+//! The one place that chooses a vendor.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::checks::{check_host, check_modes, goes_posix, goes_through_host_memory, is_host_memory};
 use super::flying::Place;
-use super::options::{Backend, CudaIo, Data, DeviceIds, Io, Memory, Mode, Options, Wait};
+use super::options::{Backend, DeviceIds, Io, Memory, Mode, Options, Wait};
 use crate::common::blocking::{Blocking, Synchronous};
 use crate::common::bounce::Bounce;
-use crate::common::cuda::{Cuda, CudaDevice};
 use crate::common::device::Device;
 use crate::common::driver::{DeviceOnly, Driver, NoDriver};
+use crate::common::gpu::{self, Cuda, GpuDevice, Hip, Runtime};
+use crate::common::gpufile::{self, Files};
 use crate::common::pool::Pool;
 use crate::common::topology;
 use crate::common::transport::Transport;
 use crate::common::uring::{self, Uring};
 use crate::common::wait::Manner;
 use crate::cufile::{self, Cufile};
-use crate::host;
+use crate::{hipfile, host};
 
 /// Threads of a pool where `gpu_threads` says nothing and iodepth is higher.
 const DEFAULT_THREADS: u32 = 16;
@@ -49,7 +51,7 @@ pub fn choose(options: &Options, loaded_as: &str) -> Result<Choice, String> {
         (Backend::Auto, None) => match loaded_as {
             "libcufile" => settled(Backend::Cufile, "the library was loaded as libcufile"),
             "libhipfile" => settled(Backend::Hipfile, "the library was loaded as libhipfile"),
-            _ => present(),
+            _ => Ok(present(options)),
         },
         (named, Some((backend, option))) if named != backend => Err(format!(
             "gpu_backend={} contradicts {option}, which means gpu_backend={}: leave one of them out",
@@ -71,13 +73,17 @@ fn implied(options: &Options) -> Result<Option<(Backend, &'static str)>, String>
 }
 
 /// The first backend whose device and library are on this machine.
-fn present() -> Result<Choice, String> {
-    let cufile = Cuda::get().and_then(|_| cufile::is_installed());
-    Ok(match cufile {
-        Ok(()) => Choice { backend: Backend::Cufile, reason: Some("there is an NVIDIA GPU and a libcufile".to_owned()) },
-        // What is missing, without what to do about it: nothing is wrong with a machine that has no GPU.
-        Err(line) => Choice { backend: Backend::Host, reason: line.split([':', ';']).next().map(str::to_owned) },
-    })
+fn present(options: &Options) -> Choice {
+    let cufile = Runtime::<Cuda>::get().and_then(|_| gpufile::Library::<Cufile>::get());
+    let Err(no_cufile) = cufile else {
+        return Choice { backend: Backend::Cufile, reason: Some("there is an NVIDIA GPU and a libcufile".to_owned()) };
+    };
+    let Err(no_hipfile) = hipfile::is_present(options.require_direct) else {
+        return Choice { backend: Backend::Hipfile, reason: Some("there is an AMD GPU and a libhipfile".to_owned()) };
+    };
+    // What is missing, without what to do about it: nothing is wrong with a machine that has no GPU.
+    let missing = |line: &str| line.split([':', ';']).next().unwrap_or_default().to_owned();
+    Choice { backend: Backend::Host, reason: Some(format!("{}, and {}", missing(&no_cufile), missing(&no_hipfile))) }
 }
 
 /// What a backend has to know of fio's job.
@@ -95,7 +101,7 @@ pub struct Wanted {
 /// Opens the backend for a job.
 pub fn open(choice: &Choice, options: &Options, wanted: &Wanted) -> Result<Opened, String> {
     let depth = wanted.depth;
-    check_modes(choice, options)?;
+    check_modes(choice.backend, options)?;
     match choice.backend {
         Backend::Auto | Backend::Host => {
             check_host(options)?;
@@ -106,73 +112,109 @@ pub fn open(choice: &Choice, options: &Options, wanted: &Wanted) -> Result<Opene
             Ok(Opened { driver: Box::new(NoDriver), transport, notes: Vec::new() })
         }
         Backend::Cufile => open_cufile(options, wanted),
-        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host or cufile", other.word())),
+        Backend::Hipfile => open_hipfile(options, wanted),
+        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host, cufile or hipfile", other.word())),
     }
 }
 
 fn open_cufile(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
-    let depth = wanted.depth;
     let mut notes = Vec::new();
-    let ordinal = device_of(options, wanted, &mut notes)?;
-    if goes_posix(options) || options.io == Io::Uring {
-        if options.require_direct {
-            let word = if goes_posix(options) { Io::Posix } else { options.io }.word();
-            return Err(format!("gpu_require_direct=1 contradicts gpu_io={word}, which goes through host memory: leave one of them out"));
-        }
-        let device: Arc<dyn Device> = CudaDevice::open(ordinal)?;
-        let transport = match options.io {
-            Io::Uring => uring(options, depth, Some(&device))?,
-            _ => issue(|| Bounce::new(device.clone()), options, depth)?,
-        };
-        return Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes });
+    let ordinal = device_of::<Cuda>(options, wanted, &mut notes)?;
+    if goes_through_host_memory(options) {
+        return open_device::<Cuda>(options, wanted, ordinal, notes);
     }
-    let mut doubt = |line: &str| match options.require_direct {
-        true => Err(format!("gpu_require_direct=1: {line}")),
-        false => {
-            notes.push(line.to_owned());
-            Ok(())
-        }
-    };
     if !wanted.direct {
-        doubt("direct=0: cuFile goes through the page cache and host memory; use direct=1 for the direct path")?;
+        doubt(options, "direct=0: cuFile goes through the page cache and host memory; use direct=1 for the direct path", &mut notes)?;
     }
     if let Some(line) = cufile::why_not_direct() {
-        doubt(line)?;
+        doubt(options, line, &mut notes)?;
     }
-    let mut driver = Cufile::open(&cufile::Settings { ordinal, register: options.register })?;
+    let mut files = Files::<Cufile>::open(&settings(options, ordinal))?;
+    let takes_batches = wanted.depth > 1 && options.threads.is_none() && !is_host_memory(options);
+    if options.mode == Mode::Batch || (options.mode == Mode::Auto && takes_batches) {
+        let transport = cufile::batches(&mut files, wanted.depth as usize, manner(options))?;
+        return Ok(Opened { driver: Box::new(files), transport: Box::new(transport), notes });
+    }
+    open_files(files, options, wanted.depth, notes)
+}
+
+fn open_hipfile(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
+    let mut notes = Vec::new();
+    let ordinal = device_of::<Hip>(options, wanted, &mut notes)?;
+    if goes_through_host_memory(options) {
+        return open_device::<Hip>(options, wanted, ordinal, notes);
+    }
+    if let Some(memory) = options.memory.filter(|&memory| memory != Memory::Device) {
+        return Err(format!(
+            "gpu_mem={} contradicts gpu_io=direct: hipFile moves device memory only; use gpu_mem=device, or gpu_io=posix or uring",
+            memory.word()
+        ));
+    }
+    let mut files = hipfile::open(&settings(options, ordinal))?;
+    for line in hipfile::doubts(&wanted.file, wanted.direct)? {
+        doubt(options, &line, &mut notes)?;
+    }
+    if options.mode == Mode::Stream {
+        let line = "gpu_mode=stream: hipFile's asynchronous call always goes through host memory; use gpu_mode=pool for the direct path";
+        doubt(options, line, &mut notes)?;
+    }
+    if options.mode == Mode::Batch {
+        hipfile::try_batch(&mut files)?;
+        let transport = files.batches(wanted.depth as usize, None, manner(options))?;
+        return Ok(Opened { driver: Box::new(files), transport: Box::new(transport), notes });
+    }
+    open_files(files, options, wanted.depth, notes)
+}
+
+/// What keeps bytes from the direct path is told, or refused where the job requires that.
+fn doubt(options: &Options, line: &str, notes: &mut Vec<String>) -> Result<(), String> {
+    if options.require_direct {
+        return Err(format!("gpu_require_direct=1: {line}"));
+    }
+    notes.push(line.to_owned());
+    Ok(())
+}
+
+fn settings(options: &Options, ordinal: u32) -> gpufile::Settings {
+    gpufile::Settings { ordinal, register: options.register, require_direct: options.require_direct }
+}
+
+/// GPU memory through a vendor's library, by its blocking or its asynchronous call.
+fn open_files<V: gpufile::Vendor>(files: Files<V>, options: &Options, depth: u32, notes: Vec<String>) -> Result<Opened, String> {
     let transport: Box<dyn Transport<Place>> = match options.mode {
         Mode::Stream => {
             let streams = options.streams.unwrap_or(depth.min(DEFAULT_STREAMS));
-            Box::new(driver.streams(depth as usize, streams as usize, manner(options))?)
+            Box::new(files.streams(depth as usize, streams as usize, manner(options))?)
         }
-        Mode::Batch => Box::new(driver.batches(depth as usize, manner(options))?),
-        Mode::Auto if depth > 1 && options.threads.is_none() && !is_host_memory(options) => {
-            Box::new(driver.batches(depth as usize, manner(options))?)
-        }
-        _ => issue(|| driver.worker(), options, depth)?,
+        _ => issue(|| files.worker(), options, depth)?,
     };
-    Ok(Opened { driver: Box::new(driver), transport, notes })
+    Ok(Opened { driver: Box::new(files), transport, notes })
 }
 
-/// Whether the I/O buffers lie in host memory, on whose bytes libcufile's batch call cannot be relied: 1.14 and 1.20 leave out the offset in the
-/// buffer, and where it is 0 some operations end before their bytes have come.
-fn is_host_memory(options: &Options) -> bool {
-    matches!(options.memory, Some(Memory::Pinned | Memory::Host))
-}
-
-/// Whether the job asks for pread and pwrite in place of the vendor's call.
-fn goes_posix(options: &Options) -> bool {
-    options.cuda_io == Some(CudaIo::Posix) || options.io == Io::Posix
+/// GPU memory by way of host memory, without a vendor's library for files.
+fn open_device<R: gpu::Vendor>(options: &Options, wanted: &Wanted, ordinal: u32, notes: Vec<String>) -> Result<Opened, String> {
+    if options.require_direct {
+        let word = if goes_posix(options) { Io::Posix } else { options.io }.word();
+        return Err(format!("gpu_require_direct=1 contradicts gpu_io={word}, which goes through host memory: leave one of them out"));
+    }
+    let device: Arc<dyn Device> = GpuDevice::<R>::open(ordinal)?;
+    let transport = match options.io {
+        Io::Uring => uring(options, wanted.depth, Some(&device))?,
+        // What the kernel reaches by itself needs no bounce, and a device does not reach all of it.
+        _ if is_host_memory(options) => issue(|| host::Posix, options, wanted.depth)?,
+        _ => issue(|| Bounce::new(device.clone()), options, wanted.depth)?,
+    };
+    Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes })
 }
 
 /// Devices are given out round-robin by subjob number, also where several are equally near.
-fn device_of(options: &Options, wanted: &Wanted, notes: &mut Vec<String>) -> Result<u32, String> {
+fn device_of<R: gpu::Vendor>(options: &Options, wanted: &Wanted, notes: &mut Vec<String>) -> Result<u32, String> {
     let turn = |ids: &[u32]| ids.get(wanted.subjob as usize % ids.len().max(1)).copied().unwrap_or(0);
     match &options.device_ids {
         None => Ok(0),
         Some(DeviceIds::Listed(ids)) => Ok(turn(ids)),
         Some(DeviceIds::Nearest) => {
-            let found = topology::nearest(Path::new(topology::SYSFS), &wanted.file, &Cuda::get()?.addresses());
+            let found = topology::nearest(Path::new(topology::SYSFS), &wanted.file, &Runtime::<R>::get()?.addresses());
             let ids: Vec<String> = found.ordinals.iter().map(u32::to_string).collect();
             notes.push(format!("gpu_dev_ids=nearest is {}: {}", ids.join(":"), found.reason));
             Ok(turn(&found.ordinals))
@@ -208,77 +250,4 @@ fn uring(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Res
     let device = device.filter(|_| !is_host_memory(options)).cloned();
     let settings = uring::Settings { depth: depth as usize, manner: manner(options), register: options.register, device };
     Ok(Box::new(Uring::open(settings)?))
-}
-
-/// What no backend of this build can do, and what contradicts itself in all of them.
-fn check_modes(choice: &Choice, options: &Options) -> Result<(), String> {
-    let word = options.mode.word();
-    match (options.mode, choice.backend) {
-        (Mode::Batch | Mode::Stream, Backend::Host) => {
-            return Err(format!("gpu_mode={word} needs a GPU: gpu_backend=host has sync and pool"));
-        }
-        (Mode::Batch | Mode::Stream, _) if goes_posix(options) => {
-            return Err(format!("gpu_mode={word} is the vendor's own call: with gpu_io=posix use gpu_mode=sync or pool"));
-        }
-        _ => {}
-    }
-    if options.mode == Mode::Batch && is_host_memory(options) {
-        let memory = options.memory.unwrap_or(Memory::Host).word();
-        return Err(format!(
-            "gpu_mode=batch contradicts gpu_mem={memory}: libcufile's batch call mixes up bytes in host memory; use gpu_mode=pool, or \
-             gpu_mem=device"
-        ));
-    }
-    if options.threads.is_some() && !matches!(options.mode, Mode::Auto | Mode::Pool) {
-        return Err(format!("gpu_threads contradicts gpu_mode={word}: use gpu_mode=pool, or leave one of them out"));
-    }
-    if options.streams.is_some() && options.mode != Mode::Stream {
-        return Err(format!("gpu_streams contradicts gpu_mode={word}: use gpu_mode=stream, or leave it out"));
-    }
-    if options.io == Io::Uring {
-        check_uring(options)?;
-    }
-    if options.cuda_io == Some(CudaIo::Cufile) && options.io == Io::Posix {
-        return Err("cuda_io=cufile contradicts gpu_io=posix: leave one of them out".to_owned());
-    }
-    let shared = options.memory.is_some_and(|memory| memory != Memory::Device);
-    if shared && !matches!(options.data, Data::Auto | Data::Exact) {
-        return Err(format!(
-            "gpu_data={} needs gpu_mem=device: in host, pinned and managed memory a write sends fio's own buffer, which is gpu_data=exact",
-            options.data.word()
-        ));
-    }
-    Ok(())
-}
-
-/// A ring has its own way to issue I/O, and it is the only one.
-fn check_uring(options: &Options) -> Result<(), String> {
-    let other = match options {
-        Options { mode, .. } if *mode != Mode::Auto => format!("gpu_mode={}", mode.word()),
-        Options { threads: Some(n), .. } => format!("gpu_threads={n}"),
-        Options { cuda_io: Some(io), .. } => format!("cuda_io={}", io.word()),
-        Options { rocm_io: Some(io), .. } => format!("rocm_io={}", io.word()),
-        _ => return Ok(()),
-    };
-    Err(format!("{other} contradicts gpu_io=uring, which has its own way to issue I/O (gpu_mode=auto): leave one of them out"))
-}
-
-/// What has no meaning where the buffers are host memory is refused, not ignored.
-fn check_host(options: &Options) -> Result<(), String> {
-    if options.require_direct {
-        return Err("gpu_require_direct=1 needs a GPU: gpu_backend=host moves every byte through host memory".to_owned());
-    }
-    if let Some(memory) = options.memory.filter(|&m| m != Memory::Host) {
-        return Err(format!("gpu_mem={} needs a GPU: gpu_backend=host has gpu_mem=host only", memory.word()));
-    }
-    if !matches!(options.data, Data::Auto | Data::Exact) {
-        return Err(format!(
-            "gpu_data={} needs a GPU: gpu_backend=host always writes fio's own buffer, which is gpu_data=exact",
-            options.data.word()
-        ));
-    }
-    if options.device_ids.is_some() {
-        return Err("gpu_dev_ids needs a GPU: leave it out with gpu_backend=host".to_owned());
-    }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 //! [`backend`] chooses them.
 
 mod backend;
+mod checks;
 mod flying;
 mod memory;
 mod options;
@@ -363,8 +364,9 @@ impl Job {
     fn say_misaligned(&mut self, offset: u64, length: usize) {
         let unit = std::mem::take(&mut self.misaligned) + 1;
         fio::line(&format!(
-            "an I/O at offset {offset} of {length} bytes is not a multiple of {unit} bytes, so the vendor's library takes its slower way \
-             (said once; use bs and offsets that are multiples of {unit})"
+            "an I/O at offset {offset} of {length} bytes is not a multiple of {unit} bytes, so {} (said once; use bs and offsets that are \
+             multiples of {unit})",
+            self.driver.detour()
         ));
     }
 

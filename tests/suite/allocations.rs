@@ -8,6 +8,7 @@ on_every_fio![
     a_pool_allocates_nothing,
     a_ring_allocates_nothing,
     a_job_on_cufile_allocates_nothing_in_any_mode,
+    a_job_on_hipfile_allocates_nothing_in_any_mode,
 ];
 
 const READS: &str = "filename=f\nsize=4m\nbs=4k\nrw=randread\nnorandommap=1\nnumber_ios=4000\nio_size=1g\n";
@@ -43,10 +44,18 @@ fn a_ring_allocates_nothing(fio: &Fio) {
     allocates_nothing(job(fio, "gpu_backend=host\ngpu_io=uring\niodepth=16\n"));
 }
 
-fn a_job_on_cufile_allocates_nothing_in_any_mode(fio: &Fio) {
-    for mode in ["sync", "batch", "stream", "pool"] {
-        let variables = sim_env::prepare("cufile-sim", target(), &[]).unwrap_or_else(|why| panic!("cufile-sim: {why}"));
-        let run = job(fio, &format!("gpu_backend=cufile\ngpu_mode={mode}\niodepth=16\n"));
+fn in_any_mode(fio: &Fio, environment: &str, backend: &str, modes: &[&str]) {
+    for mode in modes {
+        let variables = sim_env::prepare(environment, target(), &[]).unwrap_or_else(|why| panic!("{environment}: {why}"));
+        let run = job(fio, &format!("gpu_backend={backend}\ngpu_mode={mode}\niodepth=16\n"));
         allocates_nothing(variables.iter().fold(run, |run, (name, value)| run.env(name, value)));
     }
+}
+
+fn a_job_on_cufile_allocates_nothing_in_any_mode(fio: &Fio) {
+    in_any_mode(fio, "cufile-sim", "cufile", &["sync", "batch", "stream", "pool"]);
+}
+
+fn a_job_on_hipfile_allocates_nothing_in_any_mode(fio: &Fio) {
+    in_any_mode(fio, "hipfile-sim", "hipfile", &["sync", "stream", "pool"]);
 }

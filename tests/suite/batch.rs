@@ -34,6 +34,7 @@ on_every_libcufile![
 struct Stage {
     fio: Fio,
     variables: Vec<(String, String)>,
+    backend: &'static str,
 }
 
 impl Stage {
@@ -45,7 +46,8 @@ impl Stage {
         static TURN: Mutex<()> = Mutex::new(());
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let variables = sim_env::prepare(environment, target(), &[]).unwrap_or_else(|why| panic!("{environment}: {why}"));
-        Self { fio: Fio::get(fio), variables }
+        let backend = if environment.starts_with("hipfile") { "hipfile" } else { "cufile" };
+        Self { fio: Fio::get(fio), variables, backend }
     }
 
     fn simulated() -> Self {
@@ -54,13 +56,14 @@ impl Stage {
 
     /// A job file; `text` goes on where `[global]` has begun. `knobs` are the simulated library's, as in `SLABS=64 STUCK=3!`.
     fn job(&self, knobs: &str, text: &str) -> Run {
-        let head = format!("[global]\nioengine=external:{}\ngpu_backend=cufile\ngpu_mode=batch\ndirect=1\nthread=1\n", library().display());
+        let (library, backend) = (library().display().to_string(), self.backend);
+        let head = format!("[global]\nioengine=external:{library}\ngpu_backend={backend}\ngpu_mode=batch\ndirect=1\nthread=1\n");
         let run = self.fio.job_file(&format!("{head}{text}"));
         let run = self.variables.iter().fold(run, |run, (name, value)| run.env(name, value));
         knobs
             .split_whitespace()
             .filter_map(|knob| knob.split_once('='))
-            .fold(run, |run, (name, value)| run.env(&format!("GPUIO_SIM_CUFILE_{name}"), value))
+            .fold(run, |run, (name, value)| run.env(&format!("GPUIO_SIM_{}_{name}", self.backend.to_uppercase()), value))
     }
 
     /// Runs a verifying job, which must end well with all of its data there, and returns what the library said but for what it always says here.
@@ -237,8 +240,8 @@ fn a_batch_that_cannot_be_made_is_a_refusal() {
 }
 
 /// A job with an operation that never ends is told to stop: it does so in time, and says which.
-fn stuck(fio: &'static str, mode: &str, wait: &str, thread: u32) {
-    let stage = Stage::on("cufile-sim", fio);
+fn stuck(environment: &str, fio: &'static str, mode: &str, wait: &str, thread: u32) {
+    let stage = Stage::on(environment, fio);
     stage.fio.file("f", &[0; 1 << 20]);
     let text = format!(
         "rw=randread\nbs=4k\niodepth=64\nfilename=f\ntime_based=1\nruntime=60\nthread={thread}\ngpu_mode={mode}\ngpu_wait={wait}\n[a]\n"
@@ -267,7 +270,7 @@ fn stuck(fio: &'static str, mode: &str, wait: &str, thread: u32) {
 on_every_fio![an_operation_that_is_stuck_does_not_hold_up_a_job_that_is_to_end];
 
 fn an_operation_that_is_stuck_does_not_hold_up_a_job_that_is_to_end(fio: &Fio) {
-    stuck(fio.version, "batch", "yield", 1);
+    stuck("cufile-sim", fio.version, "batch", "yield", 1);
 }
 
 #[test]
@@ -281,7 +284,10 @@ fn an_operation_that_is_stuck_holds_nobody_up_in_any_mode() {
         ("stream", "block", 1),
     ];
     for (mode, wait, thread) in cases {
-        stuck("3.33", mode, wait, thread);
+        stuck("cufile-sim", "3.33", mode, wait, thread);
+    }
+    for (mode, wait, thread) in [("pool", "yield", 0), ("pool", "block", 1), ("stream", "spin", 0), ("stream", "block", 1)] {
+        stuck("hipfile-sim", "3.33", mode, wait, thread);
     }
 }
 

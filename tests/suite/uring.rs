@@ -269,11 +269,27 @@ fn the_report_names_the_path(fio: &Fio) {
     assert_eq!(path_in_report(&fio.path("r.json")), "uring");
 }
 
-/// The same on the memory of a simulated CUDA device.
+/// The same on the memory of simulated devices, CUDA's on every fio and HIP's on one.
 mod device {
     use super::*;
 
-    on_every_fio![
+    /// The environment, and the backend in it.
+    type Place = (&'static str, &'static str);
+
+    macro_rules! on_each_device {
+        ($($test:ident),* $(,)?) => {
+            mod cuda {
+                const CUDA: super::Place = ("cufile12", "cufile");
+                crate::harness::on_every_fio![$($test),*];
+                $(fn $test(fio: &crate::harness::Fio) { super::$test(fio, CUDA) })*
+            }
+            mod hipfile_sim {
+                $(#[test] fn $test() { super::$test(&crate::harness::Fio::get("3.33"), ("hipfile-sim", "hipfile")) })*
+            }
+        };
+    }
+
+    on_each_device![
         mixed_sizes_are_verified_at_the_depth_asked_for,
         mixed_sizes_leave_the_bytes_that_psync_leaves,
         every_kind_of_memory_is_verified,
@@ -284,71 +300,74 @@ mod device {
     ];
 
     /// `text` on device memory; it goes on where `[global]` has begun.
-    fn on_device(fio: &Fio, library: &Path, text: &str) -> Run {
-        let variables = sim_env::prepare("cufile12", target(), &[]).unwrap_or_else(|why| panic!("cufile12: {why}"));
-        let text = format!("[global]\nioengine=external:{}\ngpu_backend=cufile\n{RING}{text}[a]\n", library.display());
+    fn on_device(fio: &Fio, (environment, backend): Place, library: &Path, text: &str) -> Run {
+        let variables = sim_env::prepare(environment, target(), &[]).unwrap_or_else(|why| panic!("{environment}: {why}"));
+        let text = format!("[global]\nioengine=external:{}\ngpu_backend={backend}\n{RING}{text}[a]\n", library.display());
         variables.iter().fold(fio.job_file(&text), |run, (name, value)| run.env(name, value))
     }
 
-    fn job(fio: &Fio, text: &str) -> Run {
-        on_device(fio, &library(), text)
+    fn job(fio: &Fio, place: Place, text: &str) -> Run {
+        on_device(fio, place, &library(), text)
     }
 
-    fn mixed_sizes_are_verified_at_the_depth_asked_for(fio: &Fio) {
+    fn mixed_sizes_are_verified_at_the_depth_asked_for(fio: &Fio, place: Place) {
         for depth in [1, 7, 32, 128, 512] {
             let text = format!("filename=f\nsize=8m\nrw=randrw\niodepth={depth}\nverify=crc32c\nverify_fatal=1\ndirect=1\n{MIX}");
-            let report = job(fio, &text).run();
+            let report = job(fio, place, &text).run();
             report.ok().says_one_with(&["job 0 uses device 0"]);
             was_deep(&report, depth);
         }
     }
 
-    fn mixed_sizes_leave_the_bytes_that_psync_leaves(fio: &Fio) {
+    fn mixed_sizes_leave_the_bytes_that_psync_leaves(fio: &Fio, place: Place) {
         let text = format!("{SEEDED}{MIX}filename=f\nrw=randrw\niodepth=32\n");
         fio.file("f", &noise(2 << 20));
-        job(fio, &text).run().ok();
+        job(fio, place, &text).run().ok();
         fio.psync(&format!("{text}[a]\n")).run().ok();
         fio.same_bytes("f");
     }
 
-    fn every_kind_of_memory_is_verified(fio: &Fio) {
+    fn every_kind_of_memory_is_verified(fio: &Fio, place: Place) {
         for memory in ["device", "managed", "pinned", "host"] {
             let text =
                 format!("filename=f\nsize=2m\nrw=randrw\niodepth=16\nverify=crc32c\ndirect=1\ngpu_mem={memory}\ngpu_report=r.json\n{MIX}");
-            job(fio, &text).run().ok();
+            job(fio, place, &text).run().ok();
             let path = if ["device", "managed"].contains(&memory) { "uring-bounce" } else { "uring" };
             assert_eq!(path_in_report(&fio.path("r.json")), path, "gpu_mem={memory}");
         }
     }
 
-    fn threads_and_forked_jobs_are_verified(fio: &Fio) {
+    fn threads_and_forked_jobs_are_verified(fio: &Fio, place: Place) {
         for how in ["thread=1\n", "thread=0\n"] {
             let text = format!("{how}numjobs=3\nsize=1m\nrw=randwrite\nbs=4k\niodepth=32\nverify=crc32c\n");
-            job(fio, &text).run().ok().counts("read", "io_bytes", 3 << 20);
+            job(fio, place, &text).run().ok().counts("read", "io_bytes", 3 << 20);
         }
     }
 
-    fn short_transfers_are_resumed(fio: &Fio) {
+    fn short_transfers_are_resumed(fio: &Fio, place: Place) {
         let text = "filename=f\nsize=1m\nrw=randwrite\nbs=16k\niodepth=32\nverify=crc32c\n";
-        let report = on_device(fio, &faulty_library(), text).env("GPUIO_FAULT", "short:1000").run();
+        let report = on_device(fio, place, &faulty_library(), text).env("GPUIO_FAULT", "short:1000").run();
         report.ok().counts("write", "io_bytes", 1 << 20).counts("read", "io_bytes", 1 << 20);
     }
 
-    fn a_failing_copy_fails_its_operation(fio: &Fio) {
+    fn a_failing_copy_fails_its_operation(fio: &Fio, place: Place) {
         let text = "filename=f\nsize=1m\nrw=randread\nbs=4k\niodepth=8\n";
         fio.file("f", &noise(1 << 20));
         for fault in ["GPUIO_SIM_FAIL_COPY", "GPUIO_SIM_FAIL_ASYNC"] {
-            let report = job(fio, text).env(fault, "40").run();
+            let report = job(fio, place, text).env(fault, "40").run();
             report.fails_with(libc::EIO);
             report.assert(
-                report.lines().iter().any(|line| line.contains("read of") && line.contains("CUDA_ERROR")),
+                report
+                    .lines()
+                    .iter()
+                    .any(|line| line.contains("read of") && ["CUDA_ERROR", "hipError"].iter().any(|name| line.contains(name))),
                 "no line names the error",
             );
         }
     }
 
-    fn the_report_names_the_path(fio: &Fio) {
-        job(fio, &format!("{WRITES}gpu_report=r.json\n")).run().ok();
+    fn the_report_names_the_path(fio: &Fio, place: Place) {
+        job(fio, place, &format!("{WRITES}gpu_report=r.json\n")).run().ok();
         assert_eq!(path_in_report(&fio.path("r.json")), "uring-bounce");
     }
 }

@@ -8,12 +8,12 @@ mod sources;
 mod unpack;
 mod with_libcufile;
 
+pub(crate) use apt::Apt;
+pub(crate) use sources::Kind;
 pub(crate) use with_libcufile::with_libcufile;
 
 use crate::{Outcome, command::run};
-use apt::Apt;
 use rustix::fs::{FlockOperation, flock};
-use sources::Kind;
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
@@ -125,7 +125,7 @@ fn cached(release: &Release, folder: &Path, make: impl FnOnce() -> Result<String
 }
 
 /// An empty folder, whatever a failed try left there.
-fn fresh(folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn fresh(folder: &Path) -> Result<PathBuf, String> {
     let at = |error: std::io::Error| format!("{}: {error}", folder.display());
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(at)?;

@@ -4,6 +4,7 @@ mod bench;
 mod command;
 mod fio;
 mod gpu_check;
+mod hip;
 mod layouts;
 
 use std::{
@@ -14,10 +15,12 @@ use std::{
 };
 
 const USAGE: &str = "usage: cargo xtask COMMAND
-  env NAME                   print the variables under which a job runs on a vendor's library (cufile12, cufile13, cufile-sim)
+  env NAME                   print the variables under which a job runs on a vendor's library (cufile12, cufile13, cufile-sim,
+                             hipfile-sim, hipfile-sim6)
   fio VERSION                print the path of a command that runs this fio (3.25, 3.33, 3.39, 3.41); gets it where needed
   fio 3.41 --with-libcufile  the same for a fio with its own engine libcufile, to be run under an environment; builds it where needed
   fio-src VERSION            print the path of this fio's source, configured (3.33, 3.41); gets it where needed
+  hip                        print the folder with a real HIP runtime (5.2); gets it where needed
   layouts add VERSION TREE   read fio's layout from a configured source tree (needs libclang) into that version's column";
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -43,6 +46,7 @@ fn run(words: &[&str]) -> Outcome {
         ["fio", version, "--with-libcufile"] => yardstick(&root, version),
         ["fio-src", version] => fio::source(&root, version),
         ["gpu-check", words @ ..] => gpu_check::run(&root, words),
+        ["hip"] => hip_runtime(&root),
         ["layouts", "add", version, tree] => layouts::add(&root, version, Path::new(tree)),
         _ => Err(format!("{USAGE}{}\n{}", gpu_check::USAGE, bench::USAGE).into()),
     }
@@ -51,6 +55,12 @@ fn run(words: &[&str]) -> Outcome {
 /// Prints the path of a command that runs fio with its own engine libcufile.
 fn yardstick(root: &Path, version: &str) -> Outcome {
     println!("{}", fio::with_libcufile(root, version)?.display());
+    Ok(())
+}
+
+/// Prints the folder with a real HIP runtime.
+fn hip_runtime(root: &Path) -> Outcome {
+    println!("{}", hip::libraries(root)?.display());
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! libcufile as a caller sees it: shapes and functions by the wheels' `cufile.h`, found at run time in any libcufile,
-//! real or simulated. For tests, and for the simulated library's own shapes.
+//! real or simulated, and in a libhipfile, which has the same under names of its own. For tests, and for the simulated
+//! libraries' own shapes.
 
 use std::ffi::{OsStr, c_int, c_uint, c_void};
 use std::os::fd::RawFd;
@@ -122,12 +123,17 @@ macro_rules! functions {
         impl CuFile {
             /// Loads the library and finds every function; the error says what is missing.
             pub fn load(path: impl AsRef<OsStr>) -> Result<Self, String> {
+                Self::load_as(path, str::to_owned)
+            }
+
+            /// As load(), where each function of cuFile's has the name that `rename` gives.
+            pub fn load_as(path: impl AsRef<OsStr>, rename: impl Fn(&str) -> String) -> Result<Self, String> {
                 // SAFETY: a libcufile's constructors have no precondition.
                 let library = unsafe { Library::new(path.as_ref()) }.map_err(|error| error.to_string())?;
                 Ok(Self {
                     $($field: {
                         // SAFETY: the library's function of this name has this type, by cufile.h.
-                        let found = unsafe { library.get($name.as_bytes()) };
+                        let found = unsafe { library.get(rename($name).as_bytes()) };
                         *found.map_err(|error| error.to_string())?
                     },)*
                     _library: library,

@@ -1,45 +1,132 @@
 //! A libcufile simulated on the CUDA driver: `libcufile.so.0` for what the real one cannot be made to do. Tests only.
 //!
-//! Bytes move between the file and device memory through the process's own `libcuda.so.1` (or the one that
-//! `GPUIO_CUDA_LIBRARY` names), by way of a bounce buffer and a stream of the library's own: like the real library it
-//! does not wait for the caller's streams.
-//!
-//! Codes are those of the real library for CUDA 13 (1.20) in compatibility mode where they were measured. Where the
-//! real one is lenient and the caller wrong, this one is strict: a driver that was not opened is not opened by the
-//! way (5001), and a base that is neither registered nor the start of an allocation is refused (5024).
-//!
-//! Environment, read once a process. «Transfer» is one read or write of any kind, counted from 1 in the order of
-//! submission; `N[!][:CODE]` fails from the N-th on, with `!` the N-th only, with CODE instead of the usual code.
-//!
-//! | `GPUIO_SIM_CUFILE_…` | default | meaning |
-//! |---|---|---|
-//! | `VERSION` | 1200 | what `cuFileGetVersion` answers |
-//! | `INSTANT` | 0 | 1: transfers succeed at once, nothing is checked and no byte moves |
-//! | `DELAY_US` | none | how long transfers take, a list used in turn (`1000,1000,10000`); they overlap |
-//! | `FAIL_IO` | never | transfer that fails: a positive code is an errno (with -1; usual EIO), a negative one is returned as it is (`3!:-5030`) |
-//! | `SHORT_EVERY`, `SHORT_BYTES` | never, 4096 | every n-th transfer moves at most so many bytes, and at most half, but one |
-//! | `STUCK` | never | transfer that never ends |
-//! | `ALIGN` | 1 | a size or offset that is no multiple of this fails with EINVAL |
-//! | `FAIL_OPEN` `FAIL_HANDLE` `FAIL_BUF` `FAIL_SETUP` `FAIL_SUBMIT` `FAIL_STATUS` `FAIL_ASYNC` `FAIL_STREAM` | never | the call of that name that fails with CODE (usual 5030) |
-//! | `DRIVER_CODE` | 0 | the driver's code that stands beside a 5011 of those knobs |
-//! | `BAR` | none | device bytes that can be registered at a time; more fails with 5036 |
-//! | `COMPAT` | 0 | 1: the properties name no kind of storage with a direct path, as the real library does without one; else NVMe |
-//! | `BATCH_MAX` | 128 | most entries of a batch that works |
-//! | `BATCH_LIMIT` | `BATCH_MAX` | most entries that `cuFileBatchIOSetUp` accepts; with more than `BATCH_MAX` every entry fails |
-//! | `BATCH_FAIL` | none | list of entries, counted from 1 over all batches, that fail |
-//! | `BATCH_FAIL_CODE` | EIO | how: as in `FAIL_IO` |
-//! | `BATCH_LOSES` | 0 | 1: as the real library in compatibility mode: a failed entry makes `GetStatus` fail (5044) and all other entries of the batch are forgotten |
-//! | `POOLED` | 0 | an entry of which a size or an offset is no multiple of this is for the library's threads, and as with the real library for CUDA 13 its event is only told while the batch's latest submission had such an entry |
-//! | `SLABS` | none | bounce buffers of each size (4 KiB, 1 MiB, 16 MiB): an entry holds one until its event is fetched; `cuFileBatchIOSubmit` blocks while there is none, for ever if it must |
-//! | `ASYNC_MAX` | none | stream operations in flight; those beyond end with -5 |
-//! | `THREADS` | 4 | threads that serve batches |
+//! How it works, and the environment that it reads, is said in `sim_gpufile`. The driver is the process's own
+//! `libcuda.so.1`, or the one that `GPUIO_CUDA_LIBRARY` names. Codes are those of the real library for CUDA 13 (1.20) in
+//! compatibility mode where they were measured.
 
-mod api;
-mod batch;
-mod instant;
-mod knobs;
-mod library;
-mod scheduler;
-mod slabs;
-mod stream;
-mod transfer;
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use sim_common::driver::Driver;
+use sim_gpufile::vendor::{Code, Gpu, Memory, Rules, Vendor};
+
+sim_gpufile::exports! {
+    CUFILE,
+    driver_open: cuFileDriverOpen,
+    driver_close: cuFileDriverClose_v2,
+    use_count: cuFileUseCount,
+    properties: cuFileDriverGetProperties,
+    handle_register: cuFileHandleRegister,
+    handle_deregister: cuFileHandleDeregister,
+    buf_register: cuFileBufRegister,
+    buf_deregister: cuFileBufDeregister,
+    read: cuFileRead,
+    write: cuFileWrite,
+    stream_register: cuFileStreamRegister,
+    stream_deregister: cuFileStreamDeregister,
+    read_async: cuFileReadAsync,
+    write_async: cuFileWriteAsync,
+    batch_set_up: cuFileBatchIOSetUp,
+    batch_submit: cuFileBatchIOSubmit,
+    batch_status: cuFileBatchIOGetStatus,
+    batch_cancel: cuFileBatchIOCancel,
+    batch_destroy: cuFileBatchIODestroy,
+    set_poll_mode: cuFileDriverSetPollMode,
+    set_max_direct_size: cuFileDriverSetMaxDirectIOSize,
+    set_max_cache_size: cuFileDriverSetMaxCacheSize,
+    set_max_pinned_size: cuFileDriverSetMaxPinnedMemSize,
+}
+
+mod own;
+
+static CUFILE: Vendor = Vendor {
+    prefix: "cuFile",
+    knobs: "GPUIO_SIM_CUFILE_",
+    gpu,
+    rules: Rules {
+        counts_opens: false,
+        moves_host_memory: true,
+        has_properties: true,
+        batch_works: true,
+        syncs_bounced_writes: false,
+        clears_results: false,
+        bad_file: 5022,
+        unknown_file: 5027,
+        outside: 5017,
+    },
+};
+
+/// The CUDA driver; an owner of memory is a context.
+struct Cuda(Driver);
+
+fn gpu() -> Option<&'static dyn Gpu> {
+    static CUDA: OnceLock<Option<Cuda>> = OnceLock::new();
+    let load = || {
+        let path = std::env::var("GPUIO_CUDA_LIBRARY").unwrap_or_else(|_| "libcuda.so.1".to_owned());
+        Driver::load(path).ok().map(Cuda)
+    };
+    CUDA.get_or_init(load).as_ref().map(|cuda| cuda as &dyn Gpu)
+}
+
+impl Gpu for Cuda {
+    fn init(&self) -> Result<(), Code> {
+        self.0.init(0)
+    }
+
+    fn memory(&self, address: u64) -> Result<Option<Memory>, Code> {
+        const CONTEXT: c_int = 1;
+        const MEMORY_TYPE: c_int = 2;
+        const DEVICE: u64 = 2;
+        const INVALID_VALUE: Code = 1; // the answer for an address that the driver does not know
+        let attribute = |which| self.0.pointer_attribute(which, address);
+        match attribute(CONTEXT) {
+            Ok(context) => {
+                let is_device = attribute(MEMORY_TYPE)? == DEVICE;
+                Ok(Some(Memory { owner: usize::try_from(context).unwrap_or(0), is_device }))
+            }
+            Err(INVALID_VALUE) => Ok(None),
+            Err(code) => Err(code),
+        }
+    }
+
+    fn range(&self, address: u64) -> Result<(u64, usize), Code> {
+        self.0.address_range(address)
+    }
+
+    fn owner(&self) -> Result<usize, Code> {
+        self.0.context_current()
+    }
+
+    fn push(&self, owner: usize) -> Result<(), Code> {
+        self.0.context_push(owner)
+    }
+
+    fn pop(&self) {
+        // What was pushed is there to pop, or its context is gone.
+        let _ = self.0.context_pop();
+    }
+
+    fn device(&self) -> Option<c_int> {
+        self.0.context_device().ok()
+    }
+
+    fn make_stream(&self) -> Result<usize, Code> {
+        self.0.stream_create(1)
+    }
+
+    fn destroy_stream(&self, stream: usize) {
+        // A context that is gone has taken its streams along.
+        let _ = self.0.stream_destroy(stream);
+    }
+
+    unsafe fn copy(&self, to: u64, from: u64, bytes: usize, stream: usize) -> Result<(), Code> {
+        // SAFETY: this function's own contract.
+        unsafe { self.0.copy_async(to, from, bytes, stream) }?;
+        self.0.stream_sync(stream)
+    }
+
+    unsafe fn launch(&self, stream: usize, function: unsafe extern "C" fn(*mut c_void), data: *mut c_void) -> Result<(), Code> {
+        // SAFETY: this function's own contract.
+        unsafe { self.0.launch_host(stream, function, data) }
+    }
+}

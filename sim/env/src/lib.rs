@@ -1,10 +1,12 @@
 //! The environments under which a job runs on real and simulated vendor libraries, prepared under `target/env/NAME`.
 //!
-//! | name | libcufile | libcuda |
+//! | name | library for files | GPU runtime |
 //! |---|---|---|
-//! | `cufile12` | the real one for CUDA 12 | simulated |
-//! | `cufile13` | the real one for CUDA 13 | simulated |
-//! | `cufile-sim` | simulated | simulated |
+//! | `cufile12` | the real libcufile for CUDA 12 | simulated |
+//! | `cufile13` | the real libcufile for CUDA 13 | simulated |
+//! | `cufile-sim` | simulated libcufile | simulated |
+//! | `hipfile-sim` | simulated libhipfile | simulated, as of ROCm 7 |
+//! | `hipfile-sim6` | simulated libhipfile | simulated, as of ROCm 6: no file call of amdgpu's |
 //!
 //! `prepare` puts the libraries into one folder, writes libcufile's settings, adds what the machine lacks (block device
 //! properties, a `/proc/modules`), and returns the variables. It can be called again at any time, by several programs
@@ -21,7 +23,7 @@ use std::path::{Path, PathBuf};
 use wheel::Wheel;
 
 /// The environments that there are.
-pub const NAMES: [&str; 3] = ["cufile12", "cufile13", "cufile-sim"];
+pub const NAMES: [&str; 5] = ["cufile12", "cufile13", "cufile-sim", "hipfile-sim", "hipfile-sim6"];
 
 /// Prepares one environment and returns its variables, in the order in which they are to be set.
 ///
@@ -38,6 +40,11 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
         fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let _lock = lock(&root.join("lock"))?;
+    match name {
+        "hipfile-sim" => return amd("sim_hip", "libamdhip64.so.7", &libraries),
+        "hipfile-sim6" => return amd("sim_hip6", "libamdhip64.so.6", &libraries),
+        _ => {}
+    }
     install(&built("sim_cuda")?, &libraries.join("libcuda.so.1"))?;
     install(&built("sim_cudart")?, &libraries.join("libcudart.so.12"))?;
     let cufile = libraries.join("libcufile.so.0");
@@ -66,6 +73,20 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
     variables.push(("GPUIO_CUDA_LIBRARY".to_owned(), text(&libraries.join("libcuda.so.1"))));
     variables.push(("GPUIO_CUFILE_LIBRARY".to_owned(), text(&cufile)));
     Ok(variables)
+}
+
+/// The simulated libraries of AMD's.
+fn amd(runtime: &str, name: &str, libraries: &Path) -> Result<Vec<(String, String)>, String> {
+    let (hip, hipfile) = (libraries.join(name), libraries.join("libhipfile.so.0"));
+    install(&built(runtime)?, &hip)?;
+    install(&built("sim_hipfile")?, &hipfile)?;
+    Ok(vec![
+        prefixed("LD_LIBRARY_PATH", libraries),
+        ("GPUIO_HIP_LIBRARY".to_owned(), text(&hip)),
+        ("GPUIO_HIPFILE_LIBRARY".to_owned(), text(&hipfile)),
+        // Wherever the job's files are, the two ways are told apart by the operation alone.
+        ("HIPFILE_UNSUPPORTED_FILE_SYSTEMS".to_owned(), "true".to_owned()),
+    ])
 }
 
 /// The variables under which a job runs on this machine's own NVIDIA driver with the real libcufile of an environment, or, without a name, with

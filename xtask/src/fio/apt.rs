@@ -59,6 +59,14 @@ impl Apt {
         }
     }
 
+    /// Downloads a package without what it depends on.
+    pub(crate) fn alone(&self, package: &str) -> Result<PathBuf, String> {
+        let folder = self.folder.join("got");
+        run(self.command().args(["download", package]).current_dir(&folder))?;
+        let file = files_of(&folder, "deb")?.pop();
+        file.ok_or_else(|| format!("apt-get downloaded no {package} into {}", folder.display()))
+    }
+
     /// Downloads a source package's own tarball, without the distribution's changes.
     pub(crate) fn tarball(&self, package: &str) -> Result<PathBuf, String> {
         let folder = self.folder.join("got");

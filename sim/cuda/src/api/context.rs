@@ -2,65 +2,19 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::abi::{Code, Device, Handle, INVALID_CONTEXT, INVALID_VALUE, Out};
-use crate::context::{self, Context};
-use crate::process::{Process, act, ask};
-
-/// Makes a context under a handle and enters it in the tables.
-fn open(process: &Process, handle: Handle, device: Device, flags: c_uint) {
-    let context = Context::new(handle, device, process.fresh(), flags);
-    process.tables().contexts.insert(handle, context);
-}
-
-/// Ends a context with all that it owns, and says in the log's line what was left.
-fn close(process: &Process, handle: Handle, line: &mut sim_common::log::Line) -> Result<(), Code> {
-    let context = process.tables().contexts.remove(&handle).ok_or(INVALID_CONTEXT)?;
-    let (streams, events) = context.close();
-    process.tables().owners.retain(|_, owner| *owner != handle);
-    let ranges = process.ranges().remove_context(handle);
-    line.put("on", context.device);
-    line.put("left_ranges", ranges);
-    line.put("left_streams", streams);
-    line.put("left_events", events);
-    Ok(())
-}
+use sim_gpu::abi::{Code, Device, Handle, INVALID_CONTEXT, INVALID_VALUE, Out};
+use sim_gpu::context;
+use sim_gpu::primary::{close, open, release, retain};
+use sim_gpu::process::{act, ask};
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: Device) -> Code {
-    act("cuDevicePrimaryCtxRetain", |process, line| {
-        line.put("on", device);
-        process.check_device(device)?;
-        let fresh = process.fresh_handle();
-        let (handle, first, flags) = {
-            let mut tables = process.tables();
-            let primary = tables.primary.entry(device).or_default();
-            // The handle stays a device's own for good: a context left current is found again when it is retained anew.
-            if primary.handle == 0 {
-                primary.handle = fresh;
-            }
-            primary.retained += 1;
-            (primary.handle, primary.retained == 1, primary.flags)
-        };
-        if first {
-            open(process, handle, device, flags);
-        }
-        context.set(handle)
-    })
+    act("cuDevicePrimaryCtxRetain", |process, line| context.set(retain(process, device, line)?))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Code {
-    act("cuDevicePrimaryCtxRelease", |process, line| {
-        line.put("on", device);
-        process.check_device(device)?;
-        let (handle, last) = {
-            let mut tables = process.tables();
-            let primary = tables.primary.entry(device).or_default();
-            primary.retained = primary.retained.checked_sub(1).ok_or(INVALID_CONTEXT)?;
-            (primary.handle, primary.retained == 0)
-        };
-        if last { close(process, handle, line) } else { Ok(()) }
-    })
+    act("cuDevicePrimaryCtxRelease", |process, line| release(process, device, line))
 }
 
 #[unsafe(no_mangle)]

@@ -2,26 +2,18 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
-use crate::abi::{Code, Device, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, Out, PEER_ACCESS_ALREADY_ENABLED, Uuid, copy_string};
-use crate::process::{Knobs, ask, before_init};
+use sim_gpu::abi::{Code, Device, INVALID_DEVICE, INVALID_VALUE, Out, PEER_ACCESS_ALREADY_ENABLED, Uuid, copy_string};
+use sim_gpu::devices::{NAME, initialise, pci_address, pci_text};
+use sim_gpu::process::{Knobs, ask, before_init};
 
 #[unsafe(no_mangle)]
 extern "C" fn cuInit(flags: c_uint) -> Code {
-    before_init("cuInit", |process| {
-        if flags != 0 {
-            return Err(INVALID_VALUE);
-        }
-        if process.knobs.devices <= 0 {
-            return Err(NO_DEVICE);
-        }
-        process.initialise();
-        Ok(())
-    })
+    before_init("cuInit", |process| initialise(process, flags))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDriverGetVersion(version: Out<c_int>) -> Code {
-    before_init("cuDriverGetVersion", |process| version.set(process.knobs.version))
+    before_init("cuDriverGetVersion", |process| version.set(process.knobs.version.unwrap_or(12_080)))
 }
 
 #[unsafe(no_mangle)]
@@ -38,10 +30,10 @@ extern "C" fn cuDeviceGet(device: Out<Device>, ordinal: c_int) -> Code {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: Device) -> Code {
+extern "C" fn cuDeviceGetName(name: Out<c_char>, room: c_int, device: Device) -> Code {
     ask(|process| {
         process.check_device(device)?;
-        copy_string(name, room, "Simulated GPU")
+        copy_string(name, room, NAME)
     })
 }
 
@@ -68,24 +60,11 @@ extern "C" fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: Device) -> Code {
     })
 }
 
-/// Domain, bus and device number: from the knob, else a made-up bus for each device.
-fn pci_address(knobs: &Knobs, device: Device) -> (c_int, c_int, c_int) {
-    let made_up = (0, 0x40 + device, 0);
-    let index = usize::try_from(device).unwrap_or(usize::MAX);
-    let Some(text) = knobs.pci.get(index) else { return made_up };
-    let mut parts = text.split([':', '.']).map(|part| c_int::from_str_radix(part, 16));
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some(Ok(domain)), Some(Ok(bus)), Some(Ok(slot))) => (domain, bus, slot),
-        _ => made_up,
-    }
-}
-
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetPCIBusId(text: *mut c_char, room: c_int, device: Device) -> Code {
+extern "C" fn cuDeviceGetPCIBusId(text: Out<c_char>, room: c_int, device: Device) -> Code {
     ask(|process| {
         process.check_device(device)?;
-        let (domain, bus, slot) = pci_address(&process.knobs, device);
-        copy_string(text, room, &format!("{domain:04X}:{bus:02X}:{slot:02X}.0"))
+        copy_string(text, room, &pci_text(&process.knobs, device))
     })
 }
 

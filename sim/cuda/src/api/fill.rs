@@ -1,58 +1,7 @@
 //! Setting memory to a value: bytes, halves and words, in one or two dimensions.
 
-use crate::abi::{Code, DevicePtr, Handle, INVALID_VALUE};
-use crate::api::copy::on_stream;
-use crate::process::act;
-
-/// A fill as the caller named it; `pitch` is in bytes, `width` in values.
-struct Fill<const N: usize> {
-    to: DevicePtr,
-    value: [u8; N],
-    width: usize,
-    pitch: usize,
-    height: usize,
-}
-
-impl<const N: usize> Fill<N> {
-    /// Bytes from the first to the last touched; an address or pitch off the value's size is refused.
-    fn reach(&self) -> Result<usize, Code> {
-        let row = self.width.checked_mul(N).ok_or(INVALID_VALUE)?;
-        if self.height > 1 && (self.pitch < row || self.pitch % N != 0) || self.to % N as u64 != 0 {
-            return Err(INVALID_VALUE);
-        }
-        self.pitch.checked_mul(self.height - 1).and_then(|rows| rows.checked_add(row)).ok_or(INVALID_VALUE)
-    }
-
-    /// Runs the fill at once, or in a stream. Like the driver, a synchronous one has happened for the host when it
-    /// returns, which is more than the driver promises.
-    fn run(self, name: &str, stream: Option<Handle>) -> Code {
-        act(name, |process, line| {
-            line.put_address("dst", self.to);
-            line.put("width", self.width);
-            line.put("pitch", self.pitch);
-            line.put("height", self.height);
-            let context = process.current()?;
-            context.shared().check()?;
-            let stream = stream.map(|handle| context.stream(handle)).transpose()?;
-            if self.width == 0 || self.height == 0 {
-                return Ok(());
-            }
-            let place = process.ranges().resolve(self.to, self.reach()? as u64)?;
-            if place.range.is_none() {
-                return Err(INVALID_VALUE);
-            }
-            let work = move || place.fill(&self.value, self.width, self.pitch, self.height);
-            match stream {
-                Some(stream) => on_stream(process, &stream, context.barrier(&stream), work),
-                None => {
-                    context.settle();
-                    work();
-                    context.shared().check()
-                }
-            }
-        })
-    }
-}
+use sim_gpu::abi::{Code, DevicePtr, Handle};
+use sim_gpu::fill::Fill;
 
 macro_rules! fills {
     ($($value:ty: $flat:ident $flat_async:ident $pitched:ident $pitched_async:ident;)*) => {$(

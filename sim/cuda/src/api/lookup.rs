@@ -3,7 +3,8 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-use crate::abi::{Code, INVALID_VALUE, NAMES, NOT_FOUND, NOT_SUPPORTED, Out, SUCCESS};
+use crate::names::NAMES;
+use sim_gpu::abi::{Code, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, Out, SUCCESS};
 
 /// What `cuGetProcAddress` says beside its code.
 const LOOKUP_FOUND: c_int = 0;

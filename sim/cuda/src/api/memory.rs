@@ -3,48 +3,10 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
-use sim_common::log::Line;
-
-use crate::abi::{Code, Device, DevicePtr, HOST_MEMORY_NOT_REGISTERED, Handle, INVALID_VALUE, NOT_FOUND, OUT_OF_MEMORY, Out};
-use crate::memory::{Kind, Range};
-use crate::process::{Process, act, ask};
-
-/// Allocates in the current context; the address.
-fn allocate(process: &Process, line: &mut Line, kind: Kind, size: usize) -> Result<u64, Code> {
-    line.put("size", size);
-    let context = process.current()?;
-    context.shared().check()?;
-    if size == 0 {
-        return Err(INVALID_VALUE);
-    }
-    let knob = if kind == Kind::Pinned { &process.knobs.fail_register } else { &process.knobs.fail_alloc };
-    if let Some(code) = knob.hit(OUT_OF_MEMORY) {
-        return Err(code);
-    }
-    let size = size as u64;
-    let mut ranges = process.ranges();
-    let on_device = kind != Kind::Pinned;
-    if on_device && ranges.used(context.device).saturating_add(size) > process.knobs.memory {
-        return Err(OUT_OF_MEMORY);
-    }
-    let range = Range::allocate(kind, size, context.handle, context.device, process.fresh());
-    let range = ranges.insert(range.map_err(|_| OUT_OF_MEMORY)?)?;
-    line.put_address("ptr", range.base);
-    Ok(range.base)
-}
-
-/// Frees what begins exactly here; null is nothing to free.
-fn free(process: &Process, line: &mut Line, address: u64, kinds: &[Kind]) -> Result<(), Code> {
-    line.put_address("ptr", address);
-    let context = process.current()?;
-    if address == 0 {
-        return Ok(());
-    }
-    context.settle();
-    let range = process.ranges().remove(address, kinds).ok_or(INVALID_VALUE)?;
-    line.put("size", range.size);
-    Ok(())
-}
+use sim_gpu::abi::{Code, Device, DevicePtr, HOST_MEMORY_NOT_REGISTERED, Handle, INVALID_VALUE, NOT_FOUND, OUT_OF_MEMORY, Out};
+use sim_gpu::allocation::{allocate, free, range_of};
+use sim_gpu::memory::{Kind, Range};
+use sim_gpu::process::{act, ask};
 
 fn as_pointer(address: u64) -> *mut c_void {
     address as *mut c_void
@@ -170,12 +132,8 @@ extern "C" fn cuMemHostGetFlags(flags: Out<c_uint>, pointer: *mut c_void) -> Cod
 #[unsafe(no_mangle)]
 extern "C" fn cuMemGetAddressRange_v2(base: Out<DevicePtr>, size: Out<usize>, address: DevicePtr) -> Code {
     ask(|process| {
+        let (start, length) = range_of(process, address).ok_or(NOT_FOUND)?;
         process.current()?;
-        let (start, length) = {
-            let ranges = process.ranges();
-            let range = ranges.find(address).ok_or(NOT_FOUND)?;
-            (range.base, range.size)
-        };
         base.set_if_wanted(start);
         size.set_if_wanted(usize::try_from(length).map_err(|_| INVALID_VALUE)?);
         Ok(())

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::abi::{Code, DevicePtr, INVALID_VALUE, MEMORY_DEVICE, MEMORY_HOST, NOT_SUPPORTED, pointer};
-use crate::memory::{Kind, Range};
-use crate::process::ask;
+use sim_gpu::abi::{Code, DevicePtr, INVALID_VALUE, MEMORY_DEVICE, MEMORY_HOST, NOT_SUPPORTED, pointer};
+use sim_gpu::memory::{Kind, Range};
+use sim_gpu::process::ask;
 
 /// Stores one attribute of an address; for an unknown address the value that stands for «none».
 ///

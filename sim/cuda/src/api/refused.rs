@@ -1,6 +1,6 @@
 //! Functions that libcufile looks up and will not load without, and that a simulation cannot do: each returns 801.
 
-use crate::abi::{Code, NOT_SUPPORTED};
+use sim_gpu::abi::{Code, NOT_SUPPORTED};
 
 macro_rules! refused {
     ($($name:ident)*) => {$(

@@ -2,26 +2,9 @@
 
 use std::ffi::{c_float, c_int, c_uint, c_void};
 
-use sim_common::log::Line;
-
-use crate::abi::{
-    Code, EVENT_DISABLE_TIMING, Handle, HostFn, INVALID_HANDLE, INVALID_VALUE, NOT_READY, Out, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
-    SUCCESS, StreamCallback,
-};
-use crate::process::{Process, act, ask, run_host_function};
-
-fn create(process: &Process, line: &mut Line, stream: Out<Handle>, flags: c_uint, priority: i32) -> Result<(), Code> {
-    let context = process.current()?;
-    if flags & !STREAM_NON_BLOCKING != 0 {
-        return Err(INVALID_VALUE);
-    }
-    let handle = process.fresh_handle();
-    stream.set(handle)?;
-    context.create_stream(handle, flags, priority);
-    process.tables().owners.insert(handle, context.handle);
-    line.put_address("stream", handle as u64);
-    Ok(())
-}
+use sim_gpu::abi::{Code, EVENT_DISABLE_TIMING, Handle, HostFn, INVALID_HANDLE, INVALID_VALUE, Out, SUCCESS, StreamCallback};
+use sim_gpu::process::{act, ask, run_host_function};
+use sim_gpu::queue::{UserData, create, destroy, device_of, find, launch_host, query, synchronize};
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamCreate(stream: Out<Handle>, flags: c_uint) -> Code {
@@ -35,42 +18,17 @@ extern "C" fn cuStreamCreateWithPriority(stream: Out<Handle>, flags: c_uint, pri
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
-    act("cuStreamDestroy", |process, line| {
-        line.put_address("stream", stream as u64);
-        let context = process.owner(stream)?;
-        context.destroy_stream(stream)?;
-        process.tables().owners.remove(&stream);
-        Ok(())
-    })
-}
-
-/// A stream by its handle: one created in any context, or a named one of the current context.
-fn find(process: &Process, stream: Handle) -> Result<std::sync::Arc<crate::stream::Stream>, Code> {
-    if stream <= STREAM_PER_THREAD { process.current()?.stream(stream) } else { process.owner(stream)?.stream(stream) }
+    destroy("cuStreamDestroy", stream)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
-    act("cuStreamSynchronize", |process, line| {
-        line.put_address("stream", stream as u64);
-        let found = find(process, stream)?;
-        // The legacy stream is done only when what it waits for is.
-        if let Some(context) = process.context(found.context).filter(|_| stream < STREAM_PER_THREAD) {
-            context.settle();
-        }
-        if let Some(ticket) = found.tail() {
-            found.wait(ticket);
-        }
-        found.shared().check()
-    })
+    synchronize("cuStreamSynchronize", stream)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamQuery(stream: Handle) -> Code {
-    ask(|process| {
-        let stream = find(process, stream)?;
-        if stream.tail().is_some() { Err(NOT_READY) } else { stream.shared().check() }
-    })
+    query(stream)
 }
 
 #[unsafe(no_mangle)]
@@ -101,10 +59,7 @@ extern "C" fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamGetDevice(stream: Handle, device: Out<c_int>) -> Code {
-    ask(|process| {
-        let context = process.context(find(process, stream)?.context).ok_or(INVALID_HANDLE)?;
-        device.set(context.device)
-    })
+    device_of(stream, device)
 }
 
 /// Nothing is ever captured into a graph.
@@ -116,35 +71,12 @@ extern "C" fn cuStreamIsCapturing(stream: Handle, status: Out<c_int>) -> Code {
     })
 }
 
-/// A caller's pointer, carried to the stream's thread and there only handed back to the caller's function.
-struct UserData(*mut c_void);
-
-// SAFETY: the pointer is never followed here; that it may be used on another thread is what the caller agrees to by
-// launching a function into a stream.
-unsafe impl Send for UserData {}
-
-impl UserData {
-    fn get(&self) -> *mut c_void {
-        self.0
-    }
-}
-
 /// # Safety
 /// `function` may be called with `data` from another thread until the stream has passed it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuLaunchHostFunc(stream: Handle, function: Option<HostFn>, data: *mut c_void) -> Code {
-    act("cuLaunchHostFunc", |process, line| {
-        line.put_address("stream", stream as u64);
-        let context = process.current()?;
-        context.shared().check()?;
-        let (stream, function) = (find(process, stream)?, function.ok_or(INVALID_VALUE)?);
-        let data = UserData(data);
-        let work = move || {
-            // SAFETY: this function's contract, passed on: the caller's function with the caller's data.
-            run_host_function(|| unsafe { function(data.get()) });
-        };
-        stream.enqueue_host(context.barrier(&stream), work)
-    })
+    // SAFETY: this function's own contract.
+    unsafe { launch_host("cuLaunchHostFunc", stream, function, data) }
 }
 
 /// # Safety

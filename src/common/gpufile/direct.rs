@@ -1,0 +1,58 @@
+//! One blocking call of the vendor's for each operation.
+
+use std::sync::Arc;
+
+use super::codes::{Failure, MISALIGNED};
+use super::{ALIGNMENT, Library, Vendor};
+use crate::common::blocking::Blocking;
+use crate::common::bounce::Bounce;
+use crate::common::device::Device;
+use crate::common::transport::{Moved, Operation, move_all};
+
+/// For one thread.
+pub struct Direct<V: Vendor> {
+    device: Arc<dyn Device>,
+    pub library: &'static Library<V>,
+    /// The way of what the library must not see, unless the job forbids it.
+    bounce: Option<Bounce>,
+}
+
+impl<V: Vendor> Direct<V> {
+    pub fn new(device: Arc<dyn Device>, library: &'static Library<V>, require_direct: bool) -> Self {
+        let bounce = (!V::TAKES_MISALIGNED && !require_direct).then(|| Bounce::new(device.clone()));
+        Self { device, library, bounce }
+    }
+
+    /// Moves what is left after `done` bytes of an operation that is off the alignment. A block that the library has left half done is done
+    /// again as a whole: a file with direct=1 takes nothing else.
+    #[cold]
+    fn go_round<T: Copy>(&mut self, operation: &Operation<T>, done: usize) -> Result<usize, Moved> {
+        let Some(bounce) = &mut self.bounce else { return Err(Moved::failed(libc::EINVAL, MISALIGNED)) };
+        let half = done % ALIGNMENT;
+        let moved = bounce.run(&operation.after(done - half));
+        if moved.errno == 0 { Ok(moved.bytes.saturating_sub(half)) } else { Err(moved) }
+    }
+}
+
+impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
+    const PATH: &'static str = V::PATH;
+
+    fn enter(&mut self) -> Result<(), i32> {
+        self.device.enter().map_err(|error| error.0)
+    }
+
+    fn run(&mut self, operation: &Operation<T>) -> Moved {
+        move_all(operation.buffer.len(), |done| {
+            if !V::TAKES_MISALIGNED && !is_aligned(operation, done) {
+                return self.go_round(operation, done);
+            }
+            self.library.calls.transfer::<V, T>(operation, done).map_err(Failure::moved)
+        })
+    }
+}
+
+/// Whether what is left of an operation after `done` bytes is for the direct path.
+fn is_aligned<T>(operation: &Operation<T>, done: usize) -> bool {
+    let (offset, at) = (operation.offset as usize + done, operation.base + operation.at + done);
+    (offset | at | (operation.buffer.len() - done)) % ALIGNMENT == 0
+}
