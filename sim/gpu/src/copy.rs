@@ -75,6 +75,9 @@ pub fn copy(name: &str, copy: Copy) -> Code {
     })
 }
 
+/// Bytes that are copied sooner than a thread is woken.
+const BRIEF: usize = 128 << 10;
+
 pub fn copy_async(name: &str, copy: Copy, stream: Handle) -> Code {
     act(name, |process, line| {
         copy.note(line);
@@ -90,7 +93,8 @@ pub fn copy_async(name: &str, copy: Copy, stream: Handle) -> Code {
             return Err(code);
         }
         let (delay, length) = (process.knobs.copy_delay, copy.length);
-        on_stream(process, &stream, context.barrier(&stream), move || {
+        let is_brief = delay.is_zero() && length <= BRIEF;
+        on_stream(process, &stream, context.barrier(&stream), is_brief, move || {
             pause(delay);
             to.copy_from(&from, length);
         })
@@ -102,6 +106,7 @@ pub fn on_stream(
     process: &Process,
     stream: &Arc<Stream>,
     after: Vec<crate::stream::Point>,
+    is_brief: bool,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<(), Code> {
     let failure = process.knobs.fail_async.hit(ILLEGAL_ADDRESS);
@@ -110,5 +115,5 @@ pub fn on_stream(
         Some(code) => shared.fail(code),
         None => work(),
     };
-    stream.enqueue(after, guarded).map(|_| ())
+    if is_brief { stream.enqueue_brief(after, guarded) } else { stream.enqueue(after, guarded) }.map(|_| ())
 }

@@ -37,6 +37,10 @@ impl Event {
         // Held while enqueuing, so that the mark cannot pass before the record is known.
         self.with(|state| {
             let generation = state.generation + 1;
+            if let Some(ticket) = stream.idle().filter(|_| after.is_empty()) {
+                *state = State { recorded: Some((Arc::clone(stream), ticket)), generation, passed_at: Some(Instant::now()) };
+                return Ok(());
+            }
             let ticket = stream.enqueue(after, move || event.pass(generation))?;
             *state = State { recorded: Some((Arc::clone(stream), ticket)), generation, passed_at: None };
             Ok(())

@@ -43,7 +43,7 @@ impl<const N: usize> Fill<N> {
             }
             let work = move || place.fill(&self.value, self.width, self.pitch, self.height);
             match stream {
-                Some(stream) => on_stream(process, &stream, context.barrier(&stream), work),
+                Some(stream) => on_stream(process, &stream, context.barrier(&stream), false, work),
                 None => {
                     context.settle();
                     work();

@@ -1,7 +1,8 @@
 //! Streams: queues of work, each run in order by a thread of its own.
 //!
 //! Who waits for a stream does its work meanwhile, as far as the thread has not begun it: a copy that is waited for at
-//! once then costs no switch of threads. Host functions are left to the thread.
+//! once then costs no switch of threads. Host functions are left to the thread. Brief work for an idle stream is done in the call
+//! that brings it, as a GPU would have done it before the thread has woken.
 //!
 //! A piece of work has a ticket, the number of its place in the stream, and may depend on tickets of other streams,
 //! always earlier ones, so that waiting cannot form a circle. The thread starts with the first piece of work.
@@ -97,6 +98,26 @@ impl Stream {
     /// Adds work that begins when all earlier work of this stream and all of `after` is done.
     pub fn enqueue(self: &Arc<Self>, after: Vec<Point>, work: impl FnOnce() + Send + 'static) -> Result<u64, Code> {
         self.push(Item { after, work: Box::new(work), pinned: false })
+    }
+
+    /// As `enqueue`, for work that takes next to no time and no lock that the caller has.
+    pub fn enqueue_brief(self: &Arc<Self>, after: Vec<Point>, work: impl FnOnce() + Send + 'static) -> Result<u64, Code> {
+        let mut state = self.lock();
+        if !after.is_empty() || state.busy || !state.queue.is_empty() {
+            drop(state);
+            return self.enqueue(after, work);
+        }
+        self.shared.pending.fetch_add(1, Ordering::AcqRel);
+        state.submitted += 1;
+        let ticket = state.submitted;
+        drop(self.perform(state, Item { after, work: Box::new(work), pinned: false }));
+        Ok(ticket)
+    }
+
+    /// The ticket of the newest work, if all is done.
+    pub fn idle(&self) -> Option<u64> {
+        let state = self.lock();
+        (state.completed == state.submitted).then_some(state.submitted)
     }
 
     /// As `enqueue`, for a caller's function: it runs on the stream's own thread.
