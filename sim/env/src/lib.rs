@@ -6,6 +6,8 @@
 //! | `cufile13` | the real one for CUDA 13 | simulated |
 //! | `cufile-sim` | simulated | simulated |
 //!
+//! `gusli` has neither, only GUSLI's real client library.
+//!
 //! `prepare` puts the libraries into one folder, writes libcufile's settings, adds what the machine lacks (block device
 //! properties, a `/proc/modules`), and returns the variables. It can be called again at any time, by several programs
 //! at once.
@@ -21,7 +23,7 @@ use std::path::{Path, PathBuf};
 use wheel::Wheel;
 
 /// The environments that there are.
-pub const NAMES: [&str; 3] = ["cufile12", "cufile13", "cufile-sim"];
+pub const NAMES: [&str; 4] = ["cufile12", "cufile13", "cufile-sim", "gusli"];
 
 /// Prepares one environment and returns its variables, in the order in which they are to be set.
 ///
@@ -38,6 +40,9 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
         fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let _lock = lock(&root.join("lock"))?;
+    if let Some(wheel) = Wheel::of(name).filter(|_| name == "gusli") {
+        return Ok(vec![("GPUIO_GUSLI_LIBRARY".to_owned(), text(&wheel.fetch(&root)?))]);
+    }
     install(&built("sim_cuda")?, &libraries.join("libcuda.so.1"))?;
     install(&built("sim_cudart")?, &libraries.join("libcudart.so.12"))?;
     let cufile = libraries.join("libcufile.so.0");
