@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::options::{Backend, CudaIo, Data, DeviceIds, Io, Memory, Mode, Options, Wait};
+use super::options::{Backend, Completion, CudaIo, Data, DeviceIds, Io, Memory, Mode, Options, Wait};
 use crate::common::blocking::{Blocking, Synchronous};
 use crate::common::bounce::Bounce;
 use crate::common::cuda::{Cuda, CudaDevice};
@@ -15,6 +15,7 @@ use crate::common::transport::Transport;
 use crate::common::uring::{self, Uring};
 use crate::common::wait::Manner;
 use crate::cufile::{self, Cufile};
+use crate::gusli::{self, Gusli};
 use crate::host;
 
 /// Threads of a pool where `gpu_threads` says nothing and iodepth is higher.
@@ -61,11 +62,16 @@ pub fn choose(options: &Options, loaded_as: &str) -> Result<Choice, String> {
 
 /// The backend that another option stands for, with that option's name.
 fn implied(options: &Options) -> Result<Option<(Backend, &'static str)>, String> {
-    match (options.cuda_io, options.rocm_io) {
-        (Some(_), Some(_)) => Err("cuda_io and rocm_io contradict each other: give one of them".to_owned()),
-        (Some(_), None) => Ok(Some((Backend::Cufile, "cuda_io"))),
-        (None, Some(_)) => Ok(Some((Backend::Hipfile, "rocm_io"))),
-        (None, None) => Ok(None),
+    let gusli = if options.gusli.config.is_some() { "gusli_config" } else { "gusli_device" };
+    let all = [
+        (options.cuda_io.is_some(), Backend::Cufile, "cuda_io"),
+        (options.rocm_io.is_some(), Backend::Hipfile, "rocm_io"),
+        (options.gusli.is_implied(), Backend::Gusli, gusli),
+    ];
+    let mut given = all.into_iter().filter(|(is_given, ..)| *is_given).map(|(_, backend, option)| (backend, option));
+    match (given.next(), given.next()) {
+        (Some((_, one)), Some((_, other))) => Err(format!("{one} and {other} contradict each other: give one of them")),
+        (first, _) => Ok(first),
     }
 }
 
@@ -89,6 +95,12 @@ pub struct Wanted {
     pub direct: bool,
     /// Its first file, or the folder of its files.
     pub file: PathBuf,
+    /// The same in fio's main thread and in the job.
+    pub job: usize,
+    /// Whether it is a thread of fio's process.
+    pub is_thread: bool,
+    /// fio's prio: 0 is the highest, 7 the lowest.
+    pub priority: Option<i32>,
 }
 
 /// Opens the backend for a job.
@@ -105,7 +117,8 @@ pub fn open<T: Copy + Send + 'static>(choice: &Choice, options: &Options, wanted
             Ok(Opened { driver: Box::new(NoDriver), transport, notes: Vec::new() })
         }
         Backend::Cufile => open_cufile(options, wanted),
-        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host or cufile", other.word())),
+        Backend::Gusli => open_gusli(options, wanted),
+        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host, cufile or gusli", other.word())),
     }
 }
 
@@ -151,6 +164,65 @@ fn open_cufile<T: Copy + Send + 'static>(options: &Options, wanted: &Wanted) -> 
         _ => issue(|| driver.worker(), options, depth)?,
     };
     Ok(Opened { driver: Box::new(driver), transport, notes })
+}
+
+fn open_gusli<T: Copy + Send + 'static>(options: &Options, wanted: &Wanted) -> Result<Opened<T>, String> {
+    let has_callback = check_gusli(options)?;
+    let of_prio = |prio: i32| (7 - prio.clamp(0, 7)) as u8 * 100 / 7;
+    let driver = Gusli::open(&gusli::Settings {
+        job: wanted.job,
+        is_thread: wanted.is_thread,
+        common: gusli::Common {
+            library: options.gusli.library.clone(),
+            log: options.gusli.log.clone(),
+            client: options.gusli.client_name.clone(),
+            max_in_flight: options.gusli.max_in_flight,
+        },
+        depth: wanted.depth,
+        wait: manner(options),
+        requests: gusli::Manner {
+            priority: options.gusli.priority.or(wanted.priority.map(of_prio)).unwrap_or(0),
+            try_uring: options.gusli.uring,
+        },
+        has_callback,
+        makes_lists: options.gusli.sgl,
+    })?;
+    let (transport, notes) = (driver.requests(), driver.notes());
+    Ok(Opened { driver: Box::new(driver), transport, notes })
+}
+
+/// What has no meaning with GUSLI is refused, not ignored. Says whether completions come by callback.
+fn check_gusli(options: &Options) -> Result<bool, String> {
+    let contradicts = |what: String, why: &str| Err(format!("{what} contradicts gpu_backend=gusli, {why}: leave it out"));
+    match options {
+        Options { memory: Some(memory), .. } if *memory != Memory::Host => {
+            return Err(format!(
+                "gpu_mem={} contradicts gpu_backend=gusli, whose library takes host memory only: use gpu_mem=host",
+                memory.word()
+            ));
+        }
+        Options { require_direct: true, .. } => {
+            return contradicts("gpu_require_direct=1".to_owned(), "which moves every byte through host memory");
+        }
+        Options { device_ids: Some(_), .. } => return contradicts("gpu_dev_ids".to_owned(), "which uses no GPU"),
+        Options { io: io @ (Io::Posix | Io::Uring), .. } => {
+            return contradicts(format!("gpu_io={}", io.word()), "which has one way to move bytes (gpu_io=direct)");
+        }
+        Options { mode, .. } if *mode != Mode::Auto => {
+            return contradicts(format!("gpu_mode={}", mode.word()), "which has one way to issue I/O (gpu_mode=auto)");
+        }
+        Options { register: false, .. } => return contradicts("gpu_register=0".to_owned(), "whose library moves registered memory only"),
+        Options { data, .. } if !matches!(data, Data::Auto | Data::Exact) => {
+            return contradicts(format!("gpu_data={}", data.word()), "which always writes fio's own buffer (gpu_data=exact)");
+        }
+        _ => {}
+    }
+    match (options.gusli.completion, options.wait) {
+        (Some(Completion::Poll), Wait::Block) => {
+            Err("gusli_completion=poll contradicts gpu_wait=block: only a callback can wake a sleeper; leave one of them out".to_owned())
+        }
+        (completion, wait) => Ok(completion == Some(Completion::Callback) || wait == Wait::Block),
+    }
 }
 
 /// Whether the I/O buffers lie in host memory, on whose bytes libcufile's batch call cannot be relied: 1.14 and 1.20 leave out the offset in the

@@ -110,11 +110,23 @@ impl fio::Engine for Job {
         if faults::allocation_fails() {
             return Err(refuse(memory::no_memory(bytes, &std::io::ErrorKind::OutOfMemory.into())));
         }
-        let mut memory = Memory::new(self.layout, self.driver.device(), bytes).map_err(refuse)?;
+        let mut memory = match self.driver.allocate(bytes).transpose().map_err(refuse)? {
+            Some(address) => Memory::lent(address, bytes),
+            None => Memory::new(self.layout, self.driver.device(), bytes).map_err(refuse)?,
+        };
         self.region = memory.region();
         self.driver.attach(self.region.base, bytes).map_err(refuse)?.iter().for_each(|line| fio::line(line));
         self.transport.attach(self.region.whole()).map_err(refuse)?.iter().for_each(|line| fio::line(line));
         Ok(self.memory.insert(memory).start())
+    }
+
+    fn size(job: &fio::Job, file: &File) -> Result<Option<u64>, Refusal> {
+        start::size(job, file).map_err(|line| Refusal { errno: libc::EINVAL, line })
+    }
+
+    fn open_own(&mut self, file: &File) -> Option<Result<RawFd, Refusal>> {
+        let opened = self.driver.open_own(&file.name())?;
+        Some(opened.map(|fd| fd.unwrap_or(fio::NO_FD)).map_err(|line| Refusal { errno: libc::EIO, line }))
     }
 
     fn ready(&mut self) -> Result<bool, Refusal> {
@@ -315,7 +327,7 @@ impl Job {
     }
 
     fn discard(&mut self, unit: &IoUnit) -> Outcome {
-        let outcome = unit.trim();
+        let outcome = if unit.file().fd() == fio::NO_FD { Outcome::failed(libc::EOPNOTSUPP) } else { unit.trim() };
         self.counters.add_trim(unit.file().index(), unit.length(), outcome.error);
         outcome
     }
@@ -371,9 +383,9 @@ impl Job {
     }
 }
 
-/// Syncs as fio's own engines do, and counts it.
+/// Syncs as fio's own engines do, and counts it. What has no descriptor has nothing to sync beyond the operations before.
 fn sync(counters: &mut Counters, unit: &IoUnit) -> Outcome {
-    let outcome = unit.sync();
+    let outcome = if unit.file().fd() == fio::NO_FD { Outcome::DONE } else { unit.sync() };
     counters.add_sync(unit.file().index(), outcome.error);
     outcome
 }

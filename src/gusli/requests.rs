@@ -1,0 +1,385 @@
+//! The requests of one job: collected by submit(), started by commit(), alone or many in one list, and ended by polling or by callback.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crossbeam_queue::ArrayQueue;
+
+use super::calls::{LIST_HEAD, Library, ListRange, Manner, Order, Request, Waker, write_list};
+use super::codes::{self, CANCELLED, DONE, IN_FLIGHT, THROTTLED};
+use super::process::{self, Attached};
+use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
+use crate::common::wait::{self, Bell, Deadline};
+
+/// Ranges of one list at most; longer ones gain nothing, and each needs its room.
+const LONGEST_LIST: usize = 64;
+/// How long requests have to come back when the job ends.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+/// Where the library's threads say which requests have ended.
+pub struct Ended {
+    queue: ArrayQueue<u32>,
+    bell: Bell,
+}
+
+impl Ended {
+    /// Called by a thread of the library, which may hold locks of its own.
+    pub fn tell(&self, number: u32) {
+        let _ = self.queue.push(number); // there is room for every request
+        self.bell.ring(1);
+    }
+}
+
+/// How a job's requests are made and waited for.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    pub depth: usize,
+    pub wait: wait::Manner,
+    pub requests: Manner,
+    /// `gusli_completion=callback`.
+    pub has_callback: bool,
+    /// `gusli_sgl`.
+    pub makes_lists: bool,
+}
+
+/// Bytes behind the job's buffers that lists are written to, wherever those end.
+pub fn list_room(depth: usize, makes_lists: bool) -> usize {
+    if makes_lists { LIST_HEAD + depth * list_bytes(depth) } else { 0 }
+}
+
+fn list_bytes(depth: usize) -> usize {
+    LIST_HEAD + depth.min(LONGEST_LIST) * size_of::<ListRange>()
+}
+
+/// The requests of one job.
+pub struct Requests<T> {
+    library: &'static Library,
+    settings: Settings,
+    devices: Vec<Lane>,
+    /// One for each operation in flight; the library knows them by their address.
+    requests: Box<[Request]>,
+    wakers: Box<[Waker]>,
+    ended: Arc<Ended>,
+    slots: Vec<Option<Slot<T>>>,
+    free: Vec<u32>,
+    /// Taken since the last commit, which is what fio takes for their start.
+    collected: Vec<u32>,
+    /// To be started, in order.
+    due: Vec<u32>,
+    /// Started, each by the number of its request; the rest of a list hangs on it.
+    out: Vec<u32>,
+    /// Ended, and not handed back yet: the rest of lists.
+    ready: VecDeque<(T, Moved)>,
+    /// Where lists are written to.
+    lists: usize,
+    /// Once cancelled: whether the library has no request any more.
+    quiet: Option<bool>,
+}
+
+struct Lane {
+    device: Attached,
+    /// Operations in flight.
+    busy: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Slot<T> {
+    tag: T,
+    transfer: Transfer,
+    device: usize,
+    offset: u64,
+    buffer: Buffer,
+    /// The next operation of the same list.
+    next: u32,
+    /// It has failed in a list, and is tried again to learn which of them it was.
+    is_alone: bool,
+}
+
+impl<T: Copy> Requests<T> {
+    pub fn new(library: &'static Library, devices: &[Attached], settings: Settings) -> Self {
+        let depth = settings.depth;
+        let ended = Arc::new(Ended { queue: ArrayQueue::new(depth.max(1)), bell: Bell::default() });
+        let wakers: Box<[Waker]> = (0..depth as u32).map(|number| Waker { ended: ended.clone(), number }).collect();
+        let requests = wakers.iter().map(|waker| Request::new(settings.requests, settings.has_callback.then_some(waker))).collect();
+        let lane = |device: &Attached| Lane { device: device.clone(), busy: 0 };
+        Self {
+            library,
+            settings,
+            devices: devices.iter().map(lane).collect(),
+            requests,
+            wakers,
+            ended,
+            slots: (0..depth).map(|_| None).collect(),
+            free: (0..depth as u32).rev().collect(),
+            collected: Vec::with_capacity(depth),
+            due: Vec::with_capacity(depth),
+            out: Vec::with_capacity(depth),
+            ready: VecDeque::with_capacity(depth),
+            lists: 0,
+            quiet: None,
+        }
+    }
+
+    /// Starts what is due, in lists where there are to be some, as far as the library takes it.
+    #[inline]
+    fn start_due(&mut self) {
+        let mut started = 0;
+        while started < self.due.len() {
+            let first = self.due[started];
+            let count = if self.settings.makes_lists { self.run_at(started) } else { 1 };
+            for n in 1..count {
+                let (before, number) = (self.due[started + n - 1], self.due[started + n]);
+                self.link(before, number);
+            }
+            if !self.start(first, count) {
+                break;
+            }
+            started += count;
+        }
+        self.due.drain(..started);
+    }
+
+    /// How many of the operations that are due from `at` on go into one list.
+    fn run_at(&self, at: usize) -> usize {
+        let of =
+            |n: usize| self.slots[self.due[n] as usize].as_ref().filter(|slot| !slot.is_alone).map(|slot| (slot.device, slot.transfer));
+        let Some(first) = of(at) else { return 1 };
+        (at..self.due.len()).take(LONGEST_LIST).take_while(|&n| of(n) == Some(first)).count()
+    }
+
+    fn link(&mut self, number: u32, next: u32) {
+        if let Some(slot) = &mut self.slots[number as usize] {
+            slot.next = next;
+        }
+    }
+
+    /// Starts an operation, or a list of `count` that hang on it. Returns false where the library has no room now.
+    #[inline]
+    fn start(&mut self, first: u32, count: usize) -> bool {
+        let Some(slot) = self.slots[first as usize] else { return true };
+        let lane = &self.devices[slot.device];
+        let (buffer, bytes, offset) = match count {
+            1 => (slot.buffer.address(), slot.buffer.len() as u64, lane.device.offset + slot.offset),
+            _ => {
+                let at = self.lists + first as usize * list_bytes(self.settings.depth);
+                (at, self.write_list(at, first, count, lane.device.offset), 0)
+            }
+        };
+        let order = Order {
+            transfer: slot.transfer,
+            descriptor: lane.device.descriptor,
+            offset,
+            buffer,
+            bytes,
+            is_list: count > 1,
+            // fio stays within the file, and the engine within its buffers. The library would refuse the last block, too, and what it takes a
+            // file's size for.
+            is_checked: lane.device.kind.is_local(),
+        };
+        let request = &self.requests[first as usize];
+        self.library.submit(request, &order);
+        if !self.settings.has_callback && self.library.error(request) == THROTTLED {
+            self.library.done(request);
+            return false;
+        }
+        self.out.push(first);
+        true
+    }
+
+    fn write_list(&self, at: usize, first: u32, count: usize, base: u64) -> u64 {
+        let mut number = first;
+        let ranges = (0..count).map(|_| {
+            let slot = self.slots[number as usize].as_ref();
+            number = slot.map_or(NONE, |slot| slot.next);
+            slot.map_or(ListRange { buffer: 0, bytes: 0, offset: 0 }, |slot| ListRange {
+                buffer: slot.buffer.address(),
+                bytes: slot.buffer.len() as u64,
+                offset: base + slot.offset,
+            })
+        });
+        write_list(at, ranges)
+    }
+
+    /// Hands back at most `max` operations that have ended by now; returns how many.
+    #[inline]
+    fn collect(&mut self, max: usize, done: &mut dyn FnMut(T, Moved)) -> usize {
+        let mut at = 0;
+        while self.ready.len() < max {
+            if self.settings.has_callback {
+                let Some(number) = self.ended.queue.pop() else { break };
+                let Some(at) = self.out.iter().position(|&out| out == number) else { continue };
+                self.settle(at);
+            } else if at == self.out.len() {
+                break;
+            } else if self.library.error(&self.requests[self.out[at] as usize]) == IN_FLIGHT {
+                at += 1;
+            } else {
+                self.settle(at);
+            }
+        }
+        let found = self.ready.len().min(max);
+        self.ready.drain(..found).for_each(|(tag, moved)| done(tag, moved));
+        found
+    }
+
+    /// Ends the request at `at` of `out`, which is not in flight any more.
+    #[inline]
+    fn settle(&mut self, at: usize) {
+        let first = self.out.swap_remove(at);
+        let code = self.library.error(&self.requests[first as usize]);
+        self.library.done(&self.requests[first as usize]);
+        let is_list = self.slots[first as usize].as_ref().is_some_and(|slot| slot.next != NONE);
+        if code == THROTTLED || (is_list && code != DONE && code != CANCELLED) {
+            self.take_back(first, code != THROTTLED);
+            return;
+        }
+        let mut number = first;
+        while let Some(slot) = self.slots.get_mut(number as usize).and_then(Option::take) {
+            let moved = if code == DONE { Moved::bytes(slot.buffer.len()) } else { self.failed(slot.device, code) };
+            self.devices[slot.device].busy -= 1;
+            self.free.push(number);
+            self.ready.push_back((slot.tag, moved));
+            number = slot.next;
+        }
+    }
+
+    /// Starts the operations of a request that was not taken, or of a list that failed, once more; these each on its own.
+    #[cold]
+    fn take_back(&mut self, first: u32, is_alone: bool) {
+        let mut number = first;
+        while let Some(slot) = self.slots.get_mut(number as usize).and_then(Option::as_mut) {
+            slot.is_alone |= is_alone;
+            self.due.push(number);
+            number = std::mem::replace(&mut slot.next, NONE);
+        }
+    }
+
+    #[cold]
+    fn failed(&self, device: usize, code: i32) -> Moved {
+        if code == CANCELLED {
+            self.devices[device].device.is_gone.store(true, Ordering::Release);
+        }
+        codes::failed(code)
+    }
+
+    /// The library tells nobody of what it cancels itself: those that wait for a callback are looked for.
+    #[cold]
+    fn find_cancelled(&mut self) {
+        let mut at = 0;
+        while at < self.out.len() {
+            match self.library.error(&self.requests[self.out[at] as usize]) {
+                CANCELLED => self.settle(at),
+                _ => at += 1,
+            }
+        }
+    }
+}
+
+impl<T: Copy> Transport<T> for Requests<T> {
+    fn is_synchronous(&self) -> bool {
+        false
+    }
+
+    fn path(&self) -> &'static str {
+        if self.settings.makes_lists { "gusli-sgl" } else { "gusli" }
+    }
+
+    fn attach(&mut self, block: Buffer) -> Result<Option<String>, String> {
+        self.lists = (block.address() + block.len()).next_multiple_of(LIST_HEAD);
+        Ok(None)
+    }
+
+    #[inline]
+    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
+        if self.quiet.is_some() {
+            return Submitted::Done(Moved::failed(libc::ECANCELED, 0));
+        }
+        let device = operation.handle.0;
+        let Some(lane) = self.devices.get_mut(device) else { return Submitted::Done(Moved::failed(libc::EBADF, 0)) };
+        if lane.device.is_gone.load(Ordering::Acquire) {
+            return Submitted::Done(codes::failed(CANCELLED));
+        }
+        let Some(&number) = self.free.last().filter(|_| lane.busy < lane.device.limit) else { return Submitted::Busy };
+        self.free.pop();
+        lane.busy += 1;
+        let Operation { tag, transfer, offset, buffer, .. } = *operation;
+        self.slots[number as usize] = Some(Slot { tag, transfer, device, offset, buffer, next: NONE, is_alone: false });
+        self.collected.push(number);
+        Submitted::InFlight
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<(), i32> {
+        if !self.collected.is_empty() {
+            self.due.append(&mut self.collected);
+            self.start_due();
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+        let deadline = Deadline::after(timeout);
+        let (mut found, mut turns) = (0, 0);
+        loop {
+            if !self.due.is_empty() {
+                self.start_due();
+            }
+            let ticket = self.ended.bell.ticket();
+            found += self.collect(max - found, done);
+            if found >= min || self.in_flight() == 0 {
+                return Ok(());
+            }
+            if deadline.is_past() {
+                if self.settings.has_callback && found == 0 {
+                    self.find_cancelled();
+                    self.collect(max, done);
+                }
+                return Ok(());
+            }
+            self.settings.wait.pause(&mut turns, &self.ended.bell, ticket, &deadline);
+        }
+    }
+
+    fn cancel(&mut self) -> bool {
+        if let Some(quiet) = self.quiet {
+            return quiet;
+        }
+        let drop_it = &mut |_, _| {};
+        let deadline = Deadline::after(Some(PATIENCE));
+        while !self.out.is_empty() && !deadline.is_past() {
+            self.collect(usize::MAX, drop_it);
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        // What a device in the kernel has, the kernel gives back some day; the others can be cut off.
+        for device in 0..self.devices.len() {
+            let is_stuck = |&number: &u32| self.slots[number as usize].as_ref().is_some_and(|slot| slot.device == device);
+            if !self.devices[device].device.kind.is_local() && self.out.iter().any(is_stuck) {
+                process::force_close(&self.devices[device].device);
+            }
+        }
+        self.find_cancelled();
+        self.ready.clear();
+        let quiet = self.out.is_empty();
+        if !quiet {
+            // The library still has their addresses.
+            std::mem::forget(std::mem::take(&mut self.requests));
+            std::mem::forget(std::mem::take(&mut self.wakers));
+        }
+        self.out.clear();
+        *self.quiet.insert(quiet)
+    }
+}
+
+impl<T> Drop for Requests<T> {
+    fn drop(&mut self) {
+        debug_assert!(self.out.is_empty(), "a job cancels its transport first");
+    }
+}
