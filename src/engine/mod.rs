@@ -11,7 +11,7 @@ mod start;
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::driver::{Driver, Handle};
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
@@ -43,6 +43,9 @@ pub struct Job {
     barriers: Vec<Barrier>,
     /// The number of the next operation.
     number: u64,
+    /// fio's runtime, which ends no wait by itself, and when it is over.
+    runtime: Option<Duration>,
+    end: Option<Instant>,
     /// Operations taken since the last commit.
     collected: usize,
     /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
@@ -136,6 +139,7 @@ impl fio::Engine for Job {
                 line: format!("filling the I/O buffers on the device: {}", staging.explain(error)),
             })?;
         }
+        self.end = self.runtime.and_then(|runtime| Instant::now().checked_add(runtime));
         Ok(self.transport.is_synchronous())
     }
 
@@ -244,7 +248,7 @@ impl fio::Engine for Job {
             if done.len() >= min || deadline.is_past() {
                 break;
             }
-            if waiting.must_end() && self.flying.is_stuck() {
+            if (waiting.must_end() || self.end.is_some_and(|end| Instant::now() > end)) && self.flying.is_stuck() {
                 self.name_the_stuck(waiting);
                 self.give_up(libc::ECANCELED);
             }

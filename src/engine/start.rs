@@ -74,6 +74,8 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         given_up: Vec::new(),
         barriers: Vec::with_capacity(depth as usize),
         number: 0,
+        runtime: job.fio.runtime(),
+        end: None,
         collected: 0,
         held: None,
         notices: Notices::default(),

@@ -3,6 +3,7 @@
 //! That table is exported by every version and `struct fio_option` never changed, so an option is found by its name in any fio.
 
 use std::ffi::{c_uint, c_void};
+use std::time::Duration;
 
 use super::symbols::Symbols;
 use super::{options::FIO_OPTION_BYTES, peek};
@@ -56,6 +57,13 @@ impl JobOptions {
     /// Whether the job is, or will be, a thread of fio's process.
     pub fn is_thread(&self) -> bool {
         self.int("thread").is_some_and(|flag| flag != 0)
+    }
+
+    /// How long the job is to run, with its ramp time; `None` where it runs as long as it takes.
+    pub fn runtime(&self) -> Option<Duration> {
+        let microseconds = |name: &str| peek::word(self.base + self.directory.offset(name)?);
+        let runtime = microseconds("runtime").filter(|&time| time > 0)?;
+        Some(Duration::from_micros((runtime + microseconds("ramp_time").unwrap_or(0)) as u64))
     }
 
     /// Bytes of the largest I/O that the job can make.

@@ -28,8 +28,7 @@ impl Kind {
     const ALL: [(char, Self); 5] = [('F', Self::File), ('K', Self::Kernel), ('N', Self::Server), ('x', Self::Failing), ('s', Self::Stuck)];
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut letters = text.chars();
-        let found = Self::ALL.iter().find(|(letter, _)| Some(*letter) == letters.next().filter(|_| text.len() == 1));
+        let found = Self::ALL.iter().find(|(letter, _)| text.strip_prefix(*letter) == Some(""));
         found.map(|(_, kind)| *kind).ok_or_else(|| format!("{text} is no type of device: use F, K or N (x and s are for tests)"))
     }
 
