@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::calls::{DeviceId, Info, Library};
@@ -57,6 +57,7 @@ struct Known {
     users: usize,
     info: Info,
     identity: Option<(u64, u64)>,
+    in_flight: Arc<AtomicUsize>,
     is_gone: Arc<AtomicBool>,
     /// The library opens it by this descriptor's name, where its own does not fit.
     _stand_in: Option<File>,
@@ -80,8 +81,9 @@ pub struct Attached {
     pub path: String,
     pub descriptor: i32,
     pub block_size: u32,
-    /// Requests in flight at most.
+    /// Requests in flight at most, of all jobs of the process, and those that are.
     pub limit: usize,
+    pub in_flight: Arc<AtomicUsize>,
     /// Where on the device the file starts.
     pub offset: u64,
     /// Set for good once the library has cancelled an I/O of it.
@@ -245,6 +247,7 @@ impl Context {
                 users: 0,
                 info: Info::default(),
                 identity: None,
+                in_flight: Arc::default(),
                 is_gone: Arc::default(),
                 _stand_in: stand_in,
             };
@@ -303,6 +306,7 @@ impl Context {
             block_size: known.info.block_size,
             limit: usize::from(known.info.max_in_flight).max(1),
             offset: wish.device.offset,
+            in_flight: known.in_flight.clone(),
             is_gone: known.is_gone.clone(),
             is_plain: wish.device.is_plain(&wish.file),
             identity: known.identity,

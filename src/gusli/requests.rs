@@ -17,6 +17,8 @@ use crate::common::wait::{self, Bell, Deadline};
 const LONGEST_LIST: usize = 64;
 /// How long requests have to come back when the job ends.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// How long one sleep may be while operations wait for room on a device.
+const ROOM_SLICE: Duration = Duration::from_millis(1);
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -59,7 +61,7 @@ fn list_bytes(depth: usize) -> usize {
 pub struct Requests<T> {
     library: &'static Library,
     settings: Settings,
-    devices: Vec<Lane>,
+    devices: Vec<Attached>,
     /// One for each operation in flight; the library knows them by their address.
     requests: Box<[Request]>,
     wakers: Box<[Waker]>,
@@ -78,12 +80,6 @@ pub struct Requests<T> {
     lists: usize,
     /// Once cancelled: whether the library has no request any more.
     quiet: Option<bool>,
-}
-
-struct Lane {
-    device: Attached,
-    /// Operations in flight.
-    busy: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -105,11 +101,10 @@ impl<T: Copy> Requests<T> {
         let ended = Arc::new(Ended { queue: ArrayQueue::new(depth.max(1)), bell: Bell::default() });
         let wakers: Box<[Waker]> = (0..depth as u32).map(|number| Waker { ended: ended.clone(), number }).collect();
         let requests = wakers.iter().map(|waker| Request::new(settings.requests, settings.has_callback.then_some(waker))).collect();
-        let lane = |device: &Attached| Lane { device: device.clone(), busy: 0 };
         Self {
             library,
             settings,
-            devices: devices.iter().map(lane).collect(),
+            devices: devices.to_vec(),
             requests,
             wakers,
             ended,
@@ -124,23 +119,26 @@ impl<T: Copy> Requests<T> {
         }
     }
 
-    /// Starts what is due, in lists where there are to be some, as far as the library takes it.
+    /// Starts what is due, in lists where there are to be some, as far as the devices take it. What they do not take stays, in order.
     #[inline]
     fn start_due(&mut self) {
-        let mut started = 0;
-        while started < self.due.len() {
-            let first = self.due[started];
-            let count = if self.settings.makes_lists { self.run_at(started) } else { 1 };
-            for n in 1..count {
-                let (before, number) = (self.due[started + n - 1], self.due[started + n]);
-                self.link(before, number);
+        let (mut at, mut kept) = (0, 0);
+        while at < self.due.len() {
+            let first = self.due[at];
+            let count = if self.settings.makes_lists { self.run_at(at) } else { 1 };
+            if self.settings.makes_lists {
+                for n in at..at + count {
+                    let next = if n + 1 < at + count { self.due[n + 1] } else { NONE };
+                    self.link(self.due[n], next);
+                }
             }
             if !self.start(first, count) {
-                break;
+                self.due.copy_within(at..at + count, kept);
+                kept += count;
             }
-            started += count;
+            at += count;
         }
-        self.due.drain(..started);
+        self.due.truncate(kept);
     }
 
     /// How many of the operations that are due from `at` on go into one list.
@@ -161,31 +159,32 @@ impl<T: Copy> Requests<T> {
     #[inline]
     fn start(&mut self, first: u32, count: usize) -> bool {
         let Some(slot) = self.slots[first as usize] else { return true };
-        let lane = &self.devices[slot.device];
+        let device = &self.devices[slot.device];
+        // The library crashes where it turns a list away, so it is never asked for more than it takes, by all jobs together.
+        if device.in_flight.fetch_add(1, Ordering::AcqRel) >= device.limit {
+            device.in_flight.fetch_sub(1, Ordering::AcqRel);
+            return false;
+        }
         let (buffer, bytes, offset) = match count {
-            1 => (slot.buffer.address(), slot.buffer.len() as u64, lane.device.offset + slot.offset),
+            1 => (slot.buffer.address(), slot.buffer.len() as u64, device.offset + slot.offset),
             _ => {
                 let at = self.lists + first as usize * list_bytes(self.settings.depth);
-                (at, self.write_list(at, first, count, lane.device.offset), 0)
+                (at, self.write_list(at, first, count, device.offset), 0)
             }
         };
         let order = Order {
             transfer: slot.transfer,
-            descriptor: lane.device.descriptor,
+            descriptor: device.descriptor,
             offset,
             buffer,
             bytes,
             is_list: count > 1,
             // fio stays within the file, and the engine within its buffers. The library would refuse the last block, too, and what it takes a
             // file's size for.
-            is_checked: lane.device.kind.is_local(),
+            is_checked: device.kind.is_local(),
         };
         let request = &self.requests[first as usize];
         self.library.submit(request, &order);
-        if !self.settings.has_callback && self.library.error(request) == THROTTLED {
-            self.library.done(request);
-            return false;
-        }
         self.out.push(first);
         true
     }
@@ -232,6 +231,9 @@ impl<T: Copy> Requests<T> {
         let first = self.out.swap_remove(at);
         let code = self.library.error(&self.requests[first as usize]);
         self.library.done(&self.requests[first as usize]);
+        if let Some(slot) = &self.slots[first as usize] {
+            self.devices[slot.device].in_flight.fetch_sub(1, Ordering::AcqRel);
+        }
         let is_list = self.slots[first as usize].as_ref().is_some_and(|slot| slot.next != NONE);
         if code == THROTTLED || (is_list && code != DONE && code != CANCELLED) {
             self.take_back(first, code != THROTTLED);
@@ -240,7 +242,6 @@ impl<T: Copy> Requests<T> {
         let mut number = first;
         while let Some(slot) = self.slots.get_mut(number as usize).and_then(Option::take) {
             let moved = if code == DONE { Moved::bytes(slot.buffer.len()) } else { self.failed(slot.device, code) };
-            self.devices[slot.device].busy -= 1;
             self.free.push(number);
             self.ready.push_back((slot.tag, moved));
             number = slot.next;
@@ -261,7 +262,7 @@ impl<T: Copy> Requests<T> {
     #[cold]
     fn failed(&self, device: usize, code: i32) -> Moved {
         if code == CANCELLED {
-            self.devices[device].device.is_gone.store(true, Ordering::Release);
+            self.devices[device].is_gone.store(true, Ordering::Release);
         }
         codes::failed(code)
     }
@@ -299,13 +300,13 @@ impl<T: Copy> Transport<T> for Requests<T> {
             return Submitted::Done(Moved::failed(libc::ECANCELED, 0));
         }
         let device = operation.handle.0;
-        let Some(lane) = self.devices.get_mut(device) else { return Submitted::Done(Moved::failed(libc::EBADF, 0)) };
-        if lane.device.is_gone.load(Ordering::Acquire) {
+        let Some(attached) = self.devices.get(device) else { return Submitted::Done(Moved::failed(libc::EBADF, 0)) };
+        if attached.is_gone.load(Ordering::Acquire) {
             return Submitted::Done(codes::failed(CANCELLED));
         }
-        let Some(&number) = self.free.last().filter(|_| lane.busy < lane.device.limit) else { return Submitted::Busy };
-        self.free.pop();
-        lane.busy += 1;
+        // There is one for each operation that fio can have out: a write is never turned away, since up to 3.38 fio then gives it another verify
+        // header. What the device has no room for waits here.
+        let Some(number) = self.free.pop() else { return Submitted::Busy };
         let Operation { tag, transfer, offset, buffer, .. } = *operation;
         self.slots[number as usize] = Some(Slot { tag, transfer, device, offset, buffer, next: NONE, is_alone: false });
         self.collected.push(number);
@@ -344,7 +345,10 @@ impl<T: Copy> Transport<T> for Requests<T> {
                 }
                 return Ok(());
             }
-            self.settings.wait.pause(&mut turns, &self.ended.bell, ticket, &deadline);
+            // Nobody rings where it is another job's request that makes room.
+            let short = Deadline::after(Some(ROOM_SLICE));
+            let most = if self.due.is_empty() { &deadline } else { short.sooner(&deadline) };
+            self.settings.wait.pause(&mut turns, &self.ended.bell, ticket, most);
         }
     }
 
@@ -361,8 +365,8 @@ impl<T: Copy> Transport<T> for Requests<T> {
         // What a device in the kernel has, the kernel gives back some day; the others can be cut off.
         for device in 0..self.devices.len() {
             let is_stuck = |&number: &u32| self.slots[number as usize].as_ref().is_some_and(|slot| slot.device == device);
-            if !self.devices[device].device.kind.is_local() && self.out.iter().any(is_stuck) {
-                process::force_close(&self.devices[device].device);
+            if !self.devices[device].kind.is_local() && self.out.iter().any(is_stuck) {
+                process::force_close(&self.devices[device]);
             }
         }
         self.find_cancelled();
