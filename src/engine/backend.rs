@@ -43,20 +43,25 @@ pub struct Opened<T> {
 /// loaded the library.
 pub fn choose(options: &Options, loaded_as: &str) -> Result<Choice, String> {
     let settled = |backend, reason: &str| Ok(Choice { backend, reason: Some(reason.to_owned()) });
-    let implied = implied(options)?;
-    match (options.backend, implied) {
-        (Backend::Auto, Some((backend, option))) => settled(backend, option),
-        (Backend::Auto, None) => match loaded_as {
-            "libcufile" => settled(Backend::Cufile, "the library was loaded as libcufile"),
-            "libhipfile" => settled(Backend::Hipfile, "the library was loaded as libhipfile"),
-            _ => present(),
-        },
+    match (named(options)?, loaded_as) {
+        (Some(choice), _) => Ok(choice),
+        (None, "libcufile") => settled(Backend::Cufile, "the library was loaded as libcufile"),
+        (None, "libhipfile") => settled(Backend::Hipfile, "the library was loaded as libhipfile"),
+        (None, _) => present(),
+    }
+}
+
+/// The backend that the job's options name, themselves or by what they imply.
+pub fn named(options: &Options) -> Result<Option<Choice>, String> {
+    match (options.backend, implied(options)?) {
+        (Backend::Auto, Some((backend, option))) => Ok(Some(Choice { backend, reason: Some(option.to_owned()) })),
+        (Backend::Auto, None) => Ok(None),
         (named, Some((backend, option))) if named != backend => Err(format!(
             "gpu_backend={} contradicts {option}, which means gpu_backend={}: leave one of them out",
             named.word(),
             backend.word()
         )),
-        (named, _) => Ok(Choice { backend: named, reason: None }),
+        (named, _) => Ok(Some(Choice { backend: named, reason: None })),
     }
 }
 
@@ -211,6 +216,7 @@ fn check_gusli(options: &Options) -> Result<bool, String> {
         Options { mode, .. } if *mode != Mode::Auto => {
             return contradicts(format!("gpu_mode={}", mode.word()), "which has one way to issue I/O (gpu_mode=auto)");
         }
+        Options { threads: Some(_), .. } => return contradicts("gpu_threads".to_owned(), "which has one way to issue I/O (gpu_mode=auto)"),
         Options { register: false, .. } => return contradicts("gpu_register=0".to_owned(), "whose library moves registered memory only"),
         Options { data, .. } if !matches!(data, Data::Auto | Data::Exact) => {
             return contradicts(format!("gpu_data={}", data.word()), "which always writes fio's own buffer (gpu_data=exact)");

@@ -315,11 +315,6 @@ impl Options {
             report: get("gpu_report").map(str::to_owned),
         })
     }
-
-    /// Whether the job goes through GUSLI: by name, or because an option means it.
-    pub fn means_gusli(&self) -> bool {
-        self.backend == Backend::Gusli || (self.backend == Backend::Auto && self.gusli.is_implied())
-    }
 }
 
 impl Gusli {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::backend::{self, Choice, Opened, Wanted};
 use super::flying::Flying;
 use super::memory::Layout;
-use super::options::{Memory, Options};
+use super::options::{Backend, Memory, Options};
 use super::report::{Counters, Report};
 use super::staging::{self, Staging, Wishes};
 use super::{Job, Notices, Region};
@@ -87,8 +87,9 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
 /// What fio's main thread asks of a job that has not started yet: how large one of its files is. Only GUSLI has files that fio does not know.
 pub fn size(job: &fio::Job, file: &fio::File) -> Result<Option<u64>, String> {
     let options = Options::parse(&job.options)?;
-    if !options.means_gusli() {
-        return Ok(None);
+    let may_be_gusli = options.backend == Backend::Gusli || options.gusli.is_implied();
+    if !may_be_gusli || backend::named(&options)?.is_none_or(|choice| choice.backend != Backend::Gusli) {
+        return Ok(None); // what else is wrong, start() says
     }
     let depth = depth(job);
     gusli::size_of(&gusli::Named {
