@@ -10,6 +10,7 @@ mod devices;
 mod ends;
 mod errors;
 mod faults;
+mod gusli;
 mod house;
 mod latency;
 mod life;
