@@ -162,8 +162,7 @@ type Construct = unsafe extern "C" fn(
     *const c_char,
     *const c_char,
     c_uint,
-    *const c_char,
-    unsafe extern "C" fn(*const c_char, usize),
+    unsafe extern "C" fn(*const c_char, usize) -> bool,
     *mut c_char,
     usize,
 ) -> c_int;
@@ -254,16 +253,14 @@ impl Library {
         &self.opened.name
     }
 
-    /// Makes the process's one context. `log` is a file; without it the lines go to [`log`].
-    pub fn construct(&self, config: &str, client: &str, max_requests: u32, log: Option<&str>) -> Result<(), String> {
+    /// Makes the process's one context. What the library prints goes to [`log`].
+    pub fn construct(&self, config: &str, client: &str, max_requests: u32) -> Result<(), String> {
         let text = |text: &str| CString::new(text).map_err(|_| format!("{text:?} has a zero byte in it"));
-        let (config, client, log) = (text(config)?, text(client)?, log.map(text).transpose()?);
+        let (config, client) = (text(config)?, text(client)?);
         let mut why = [0 as c_char; 256];
         // SAFETY: all texts live through the call, the log's function for ever; the library keeps copies.
-        let made = unsafe {
-            let log = log.as_ref().map_or(ptr::null(), |path| path.as_ptr());
-            (self.construct)(&self.for_shim, config.as_ptr(), client.as_ptr(), max_requests, log, said, why.as_mut_ptr(), why.len())
-        };
+        let made =
+            unsafe { (self.construct)(&self.for_shim, config.as_ptr(), client.as_ptr(), max_requests, said, why.as_mut_ptr(), why.len()) };
         if made == 0 {
             return Ok(());
         }
@@ -364,9 +361,30 @@ fn open_shim() -> Result<Opened, String> {
     library::open_named(&format!("/proc/self/fd/{}", file.as_raw_fd()), "libgpuio itself, GUSLI's C++ part")
 }
 
-unsafe extern "C" fn said(text: *const c_char, bytes: usize) {
+unsafe extern "C" fn said(text: *const c_char, bytes: usize) -> bool {
     // SAFETY: the stream hands over bytes that live through the call.
-    log::take(&String::from_utf8_lossy(unsafe { slice::from_raw_parts(text.cast::<u8>(), bytes) }));
+    let text = String::from_utf8_lossy(unsafe { slice::from_raw_parts(text.cast::<u8>(), bytes) });
+    // A panic must not get into the library: there is nothing to say then.
+    std::panic::catch_unwind(|| log::take(&text)).unwrap_or(false)
+}
+
+/// Whether nobody is at the other end of a connected device's socket any more.
+pub fn is_hung_up(socket: i32) -> bool {
+    let mut asked = libc::pollfd { fd: socket, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one struct that lives through the call; a number that is no descriptor is answered as such.
+    let found = unsafe { libc::poll(&mut asked, 1, 0) };
+    found > 0 && asked.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
+/// Holds back the signal that writing to a server which is gone sends to the calling thread: it would end the process.
+pub fn hold_sigpipe() {
+    let mut set = mem::MaybeUninit::uninit();
+    // SAFETY: a place for one set, which sigemptyset fills before it is read; neither call can fail here.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+    }
 }
 
 /// Runs `body` in a forked copy of this process and hands back what it writes, or nothing where it does not end in `most`. GUSLI's context must

@@ -6,7 +6,7 @@ pub const DONE: i32 = 0;
 pub const IN_FLIGHT: i32 = -1;
 pub const CANCELLED: i32 = -10;
 pub const THROTTLED: i32 = -12;
-const INVALID: i32 = -14;
+pub const INVALID: i32 = -14;
 
 pub const NOT_THERE: i32 = -99;
 

@@ -79,7 +79,7 @@ impl Gusli {
             }
             if device.kind == Kind::Server {
                 let (path, bytes) = (&device.path, device.block_size);
-                notes.push(format!("GUSLI refuses the last block of {path} ({bytes} bytes): the job ends one block earlier"));
+                notes.push(format!("GUSLI refuses the last block of {path} ({bytes} bytes), so the device counts as one block shorter"));
             }
         }
         notes

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::calls::{DeviceId, Info, Library};
+use super::calls::{DeviceId, Info, Library, is_hung_up};
 use super::codes::{self, CANCELLED, DONE};
 use super::devices::{self, Device, Kind};
 use super::ranges::{Ranges, Slice};
@@ -59,6 +59,8 @@ struct Known {
     identity: Option<(u64, u64)>,
     in_flight: Arc<AtomicUsize>,
     is_gone: Arc<AtomicBool>,
+    /// It is gone because it was closed, so the library has nothing of it any more.
+    was_closed: bool,
     /// The library opens it by this descriptor's name, where its own does not fit.
     _stand_in: Option<File>,
 }
@@ -97,6 +99,11 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// Whether the library has lost its server. It says so with what it cancels, and of what comes later that there is no such device.
+    pub fn is_lost(&self) -> bool {
+        self.kind == Kind::Server && (self.is_gone.load(Ordering::Acquire) || is_hung_up(self.descriptor))
+    }
+
     /// Whether what fio has opened is what the library has: a file that was made anew meanwhile is another one.
     pub fn check_same(&self, fd: RawFd) -> Result<(), String> {
         let opened = std::fs::metadata(format!("/proc/self/fd/{fd}")).ok().map(|about| (about.dev(), about.ino()));
@@ -137,7 +144,10 @@ impl Share {
             let (context, config, requests) = Context::plan(&wishes::beside(job, is_thread), common)?;
             OWNER.store(own, Ordering::Release);
             let client = common.client.as_deref().unwrap_or("fio");
-            if let Err(why) = context.library.construct(&config, client, requests, common.log.as_deref()) {
+            if let Some(path) = &common.log {
+                log::write_to(path)?;
+            }
+            if let Err(why) = context.library.construct(&config, client, requests) {
                 let line = format!("GUSLI's context cannot be made: {why}{}", log::reason());
                 *state = State::Failed(line.clone());
                 return Err(line);
@@ -181,6 +191,9 @@ impl Share {
 
     /// Undoes [`Share::allocate`]. No request is in flight.
     pub fn free(&mut self) {
+        for device in self.devices.iter().filter(|device| device.is_lost()) {
+            device.is_gone.store(true, Ordering::Release);
+        }
         let Some(slice) = self.slice.take() else { return };
         if let State::Live(context) = &mut *state() {
             let ids = context.ids(&self.devices);
@@ -200,9 +213,9 @@ impl Share {
 /// Cancels what is in flight on a device that does not answer, for all jobs; the device is gone afterwards.
 pub fn force_close(device: &Attached) {
     if let State::Live(context) = &mut *state() {
-        let known = &context.devices[device.known];
+        let known = &mut context.devices[device.known];
         if !known.is_gone.swap(true, Ordering::AcqRel) {
-            context.library.force_close(&known.id);
+            known.was_closed = context.library.force_close(&known.id) == DONE;
             context.ranges.forget(device.known);
         }
     }
@@ -217,7 +230,7 @@ impl Drop for Share {
             context.disconnect(attached.known);
         }
         context.users -= 1;
-        if context.users == 0 && !context.is_abandoned {
+        if context.users == 0 && context.can_end() {
             context.library.destroy();
             *state = State::None;
         }
@@ -249,6 +262,7 @@ impl Context {
                 identity: None,
                 in_flight: Arc::default(),
                 is_gone: Arc::default(),
+                was_closed: false,
                 _stand_in: stand_in,
             };
             devices.push(known);
@@ -323,9 +337,16 @@ impl Context {
         }
     }
 
-    /// What the ranges know devices by.
+    /// What the ranges know devices by. A device that is gone is not touched any more, not even to give back: a thread of the library may hold
+    /// its lock for good.
     fn ids(&self, devices: &[Attached]) -> Vec<(DeviceId, usize)> {
-        devices.iter().map(|device| (self.devices[device.known].id, device.known)).collect()
+        let is_there = |device: &&Attached| !device.is_gone.load(Ordering::Acquire);
+        devices.iter().filter(is_there).map(|device| (self.devices[device.known].id, device.known)).collect()
+    }
+
+    /// Whether nothing in the library is in the way of its end.
+    fn can_end(&self) -> bool {
+        !self.is_abandoned && self.devices.iter().all(|known| !known.is_gone.load(Ordering::Acquire) || known.was_closed)
     }
 }
 

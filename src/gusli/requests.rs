@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 
-use super::calls::{LIST_HEAD, Library, ListRange, Manner, Order, Request, Waker, write_list};
-use super::codes::{self, CANCELLED, DONE, IN_FLIGHT, THROTTLED};
+use super::calls::{LIST_HEAD, Library, ListRange, Manner, Order, Request, Waker, hold_sigpipe, write_list};
+use super::codes::{self, CANCELLED, DONE, IN_FLIGHT, INVALID, THROTTLED};
+use super::devices::Kind;
 use super::process::{self, Attached};
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
 use crate::common::wait::{self, Bell, Deadline};
@@ -78,6 +79,8 @@ pub struct Requests<T> {
     ready: VecDeque<(T, Moved)>,
     /// Where lists are written to.
     lists: usize,
+    /// Once I/O has begun, in the job's thread.
+    holds_sigpipe: bool,
     /// Once cancelled: whether the library has no request any more.
     quiet: Option<bool>,
 }
@@ -115,6 +118,7 @@ impl<T: Copy> Requests<T> {
             out: Vec::with_capacity(depth),
             ready: VecDeque::with_capacity(depth),
             lists: 0,
+            holds_sigpipe: false,
             quiet: None,
         }
     }
@@ -122,6 +126,10 @@ impl<T: Copy> Requests<T> {
     /// Starts what is due, in lists where there are to be some, as far as the devices take it. What they do not take stays, in order.
     #[inline]
     fn start_due(&mut self) {
+        if !self.holds_sigpipe {
+            self.holds_sigpipe = true;
+            hold_sigpipe();
+        }
         let (mut at, mut kept) = (0, 0);
         while at < self.due.len() {
             let first = self.due[at];
@@ -160,6 +168,10 @@ impl<T: Copy> Requests<T> {
     fn start(&mut self, first: u32, count: usize) -> bool {
         let Some(slot) = self.slots[first as usize] else { return true };
         let device = &self.devices[slot.device];
+        if device.is_gone.load(Ordering::Acquire) {
+            self.end(first, CANCELLED);
+            return true;
+        }
         // The library crashes where it turns a list away, so it is never asked for more than it takes, by all jobs together.
         if device.in_flight.fetch_add(1, Ordering::AcqRel) >= device.limit {
             device.in_flight.fetch_sub(1, Ordering::AcqRel);
@@ -239,6 +251,21 @@ impl<T: Copy> Requests<T> {
             self.take_back(first, code != THROTTLED);
             return;
         }
+        self.end(first, if code == INVALID && self.is_of_lost_server(first) { CANCELLED } else { code });
+    }
+
+    /// Whether the library finds fault with an operation that has none, because it has given its device up.
+    #[cold]
+    fn is_of_lost_server(&self, number: u32) -> bool {
+        let Some(slot) = &self.slots[number as usize] else { return false };
+        let device = &self.devices[slot.device];
+        let all = slot.offset | device.offset | slot.buffer.len() as u64 | slot.buffer.address() as u64;
+        device.kind == Kind::Server && all % u64::from(device.block_size.max(1)) == 0
+    }
+
+    /// Makes an operation, or all of a list, ready to be handed back.
+    #[inline]
+    fn end(&mut self, first: u32, code: i32) {
         let mut number = first;
         while let Some(slot) = self.slots.get_mut(number as usize).and_then(Option::take) {
             let moved = if code == DONE { Moved::bytes(slot.buffer.len()) } else { self.failed(slot.device, code) };
@@ -265,6 +292,24 @@ impl<T: Copy> Requests<T> {
             self.devices[device].is_gone.store(true, Ordering::Release);
         }
         codes::failed(code)
+    }
+
+    /// Nothing has come for a while: whether a server is gone. The library cancels what was in flight when it went; what was sent afterwards it
+    /// forgets.
+    #[cold]
+    fn look_for_lost_servers(&mut self) {
+        self.find_cancelled();
+        for device in 0..self.devices.len() {
+            let attached = &self.devices[device];
+            if attached.is_lost() && self.has_out(device) {
+                process::force_close(attached);
+            }
+        }
+        self.find_cancelled();
+    }
+
+    fn has_out(&self, device: usize) -> bool {
+        self.out.iter().any(|&number| self.slots[number as usize].as_ref().is_some_and(|slot| slot.device == device))
     }
 
     /// The library tells nobody of what it cancels itself: those that wait for a callback are looked for.
@@ -339,8 +384,8 @@ impl<T: Copy> Transport<T> for Requests<T> {
                 return Ok(());
             }
             if deadline.is_past() {
-                if self.settings.has_callback && found == 0 {
-                    self.find_cancelled();
+                if found == 0 {
+                    self.look_for_lost_servers();
                     self.collect(max, done);
                 }
                 return Ok(());
@@ -364,8 +409,7 @@ impl<T: Copy> Transport<T> for Requests<T> {
         }
         // What a device in the kernel has, the kernel gives back some day; the others can be cut off.
         for device in 0..self.devices.len() {
-            let is_stuck = |&number: &u32| self.slots[number as usize].as_ref().is_some_and(|slot| slot.device == device);
-            if !self.devices[device].kind.is_local() && self.out.iter().any(is_stuck) {
+            if !self.devices[device].kind.is_local() && self.has_out(device) {
                 process::force_close(&self.devices[device]);
             }
         }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -46,10 +47,17 @@ struct Calls {
 	int (*remove_buffers)(const void *self, const DeviceId &, const std::vector<Range> &) noexcept;
 };
 
-using Said = void (*)(const char *text, size_t bytes);
+// Gets what the library prints; true where the thread that prints it must not go on.
+using Said = bool (*)(const char *text, size_t bytes);
+
+FILE *stream;
 
 ssize_t hand_over(void *said, const char *text, size_t bytes) {
-	reinterpret_cast<Said>(said)(text, bytes);
+	if (reinterpret_cast<Said>(said)(text, bytes)) {
+		funlockfile(stream); // others still print
+		for (;;)
+			pause();
+	}
 	return static_cast<ssize_t>(bytes);
 }
 
@@ -64,20 +72,21 @@ void explain(char *why, size_t room, const char *text) {
 
 extern "C" {
 
-// Makes the context. `log` is a path, or null for a stream that hands each line to `said`. Returns 0, or -1 with the reason in `why`.
+// Makes the context, whose log goes to `said`. Returns 0, or -1 with the reason in `why`.
 __attribute__((visibility("default"))) int gpuio_gusli_construct(const Calls *calls, const char *config, const char *client, unsigned max_requests,
-                                                                const char *log, Said said, char *why, size_t room) {
+                                                                Said said, char *why, size_t room) {
 	cookie_io_functions_t functions = {};
 	functions.write = hand_over;
-	FILE *stream = log ? fopen(log, "a") : fopencookie(reinterpret_cast<void *>(said), "w", functions);
+	if (!stream) // the library writes to it for as long as the process lives
+		stream = fopencookie(reinterpret_cast<void *>(said), "w", functions);
 	if (!stream) {
-		snprintf(why, room, "%s: %m", log ? log : "a stream for the library's log");
+		explain(why, room, "no memory for the library's log");
 		return -1;
 	}
-	setvbuf(stream, nullptr, _IOLBF, 4096);
+	setvbuf(stream, nullptr, _IONBF, 0);
 	try {
 		calls->construct(&context, Init{stream, config, client, max_requests});
-		return 0; // the library writes to the stream for as long as the process lives
+		return 0;
 	} catch (const std::exception &error) {
 		explain(why, room, error.what());
 	} catch (...) {

@@ -110,7 +110,7 @@ fn ask(device: &Device, library: Option<&str>) -> Result<u64, String> {
 fn asked(device: &Device, library: Option<&str>) -> Result<u64, String> {
     let library = Library::get(library)?;
     let name = device.id.as_deref().unwrap_or("g");
-    library.construct(&devices::config(&[device.line(name, &device.path)])?, "fio", 1, None)?;
+    library.construct(&devices::config(&[device.line(name, &device.path)])?, "fio", 1)?;
     let mut id = DeviceId::default();
     id[..name.len()].copy_from_slice(name.as_bytes());
     let _alone = lock::alone()?;

@@ -131,7 +131,7 @@ mod run {
         report.ok().says_nothing();
         assert!(String::from_utf8_lossy(&gusli.fio.read("gusli.log")).contains("initialized: 1 devices"));
         let report = gusli.job(&format!("{WRITE}gusli_log=/none/gusli.log\n[a]\n")).run();
-        report.refused().says_one_with(&["GUSLI's context cannot be made: /none/gusli.log: No such file"]);
+        report.refused().says_one_with(&["gusli_log=/none/gusli.log: No such file"]);
     }
 
     pub fn a_report_names_the_library_and_the_path(gusli: &Gusli) {
