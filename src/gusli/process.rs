@@ -5,7 +5,8 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use super::calls::{DeviceId, Info, Library, is_hung_up};
 use super::codes::{self, CANCELLED, DONE};
@@ -299,7 +300,16 @@ impl Context {
                 _ => None,
             };
             let _alone = lock::alone()?;
-            let code = self.library.connect(&known.id);
+            let code = match device.kind {
+                Kind::Server => match connect_in_time(self.library, known.id) {
+                    Some(code) => code,
+                    None => {
+                        known.is_gone.store(true, Ordering::Release); // a thread is in there, and stays
+                        return Err(silent(&device.path) + "; thread=1 lets the jobs of a run share it");
+                    }
+                },
+                _ => self.library.connect(&known.id),
+            };
             if code != DONE {
                 return Err(format!("{}: {}{}", device.path, codes::connecting(code), log::reason()));
             }
@@ -348,6 +358,23 @@ impl Context {
     fn can_end(&self) -> bool {
         !self.is_abandoned && self.devices.iter().all(|known| !known.is_gone.load(Ordering::Acquire) || known.was_closed)
     }
+}
+
+/// How long a server has to answer; the library itself would wait for ever.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+fn connect_in_time(library: &'static Library, id: DeviceId) -> Option<i32> {
+    let (answer, answered) = mpsc::channel();
+    let connect = move || {
+        let _ = answer.send(library.connect(&id)); // nobody waits for it any more
+    };
+    std::thread::Builder::new().name("gpuio-connect".to_owned()).spawn(connect).ok()?;
+    answered.recv_timeout(PATIENCE).ok()
+}
+
+/// The line for a server that does not answer.
+pub fn silent(path: &str) -> String {
+    format!("{path}: the GUSLI server does not answer within {} s: it serves somebody else, or hangs", PATIENCE.as_secs())
 }
 
 /// The library knows all devices that have nothing behind them by one and the same descriptor.

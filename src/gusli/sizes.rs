@@ -1,15 +1,12 @@
 //! How large a device is, asked before any job starts: a file's or a kernel device's by the kernel's word, a server's by its own.
 
-use std::time::Duration;
-
 use super::calls::{self, DeviceId, Library};
 use super::codes::{self, DONE};
 use super::devices::{self, Device, Kind};
+use super::process::{PATIENCE, silent};
 use super::wishes::{self, Wish};
 use super::{lock, log, ranges, requests};
 
-/// How long a server has to say its size; the library itself would wait for ever.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// What the devices with nothing behind them say of themselves.
 const DUMMY_BYTES: u64 = 4 << 20;
 
@@ -100,10 +97,7 @@ fn ask(device: &Device, library: Option<&str>) -> Result<u64, String> {
         Ok(bytes) => bytes.to_string(),
         Err(line) => line,
     });
-    let said = said.filter(|said| !said.is_empty()).ok_or_else(|| {
-        let (path, seconds) = (&device.path, PATIENCE.as_secs());
-        format!("{path}: the GUSLI server does not say its size within {seconds} s: it serves somebody else, or hangs")
-    })?;
+    let said = said.filter(|said| !said.is_empty()).ok_or_else(|| silent(&device.path))?;
     said.parse().map_err(|_| said)
 }
 
