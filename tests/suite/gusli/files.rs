@@ -17,6 +17,7 @@ on_the_real_library![
     a_file_of_more_than_a_gibibyte_is_used_whole,
     a_file_that_is_made_anew_under_way_is_refused,
     a_device_implies_the_backend,
+    the_ready_job_files_run,
 ];
 
 mod run {
@@ -129,6 +130,17 @@ mod run {
         let report = gusli.job(text).run();
         report.assert(report.code() == Some(1), "fio did not end with status 1");
         report.says_one_with(&["f was made anew since the job began", "unlink_each_loop"]);
+    }
+
+    pub fn the_ready_job_files_run(gusli: &Gusli) {
+        let library = crate::harness::library().display().to_string();
+        for name in ["gusli-verify.fio", "gusli-randread.fio"] {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fio-jobs").join(name);
+            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text =
+                text.replace("./target/release/libgpuio.so", &library).replace("size=256m", "size=4m").replace("size=64m", "size=4m");
+            gusli.file(&text.replace("runtime=5", "runtime=1")).run().ok().says_nothing();
+        }
     }
 
     pub fn a_device_implies_the_backend(gusli: &Gusli) {
