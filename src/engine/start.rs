@@ -86,10 +86,11 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
 
 /// What fio's main thread asks of a job that has not started yet: how large one of its files is. Only GUSLI has files that fio does not know.
 pub fn size(job: &fio::Job, file: &fio::File) -> Result<Option<u64>, String> {
-    let options = Options::parse(&job.options)?;
+    // What else is wrong with a job, start() says.
+    let Ok(options) = Options::parse(&job.options) else { return Ok(None) };
     let may_be_gusli = options.backend == Backend::Gusli || options.gusli.is_implied();
     if !may_be_gusli || backend::named(&options)?.is_none_or(|choice| choice.backend != Backend::Gusli) {
-        return Ok(None); // what else is wrong, start() says
+        return Ok(None);
     }
     let depth = depth(job);
     gusli::size_of(&gusli::Named {

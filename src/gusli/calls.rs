@@ -209,7 +209,8 @@ impl Library {
         };
         let opened = opened.map_err(|line| {
             format!(
-                "no GUSLI client library: {line}; gusli_library=/path/to/libgusli_clnt.so names one (the Python package nixl-cu12 has it)"
+                "no GUSLI client library: {line}; gusli_library=/path/to/libgusli_clnt.so names one (the Python package nixl-cu12 has it), and \
+                 gpu_backend=host needs none"
             )
         })?;
         let shim = open_shim()?;
