@@ -1,8 +1,15 @@
-//! Turns the layout tables of the target's architecture into Rust source, and sets how the library is linked.
+//! Turns the layout tables of the target's architecture into Rust source, builds GUSLI's shim, and sets how the library is linked.
 
-use std::{env, error::Error, fs, path::Path, process::ExitCode};
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::Path,
+    process::{ExitCode, Stdio},
+};
 
 const LAYOUTS: &str = "src/fio/layouts/x86_64.tsv";
+const SHIM: &str = "src/gusli/shim.cpp";
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
@@ -11,11 +18,32 @@ fn main() -> ExitCode {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,now");
     // fio up to 3.25 closes and opens the library again while it parses; the ops table has to stay where it is.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    build_shim();
     match write_tables() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             println!("cargo::error={error}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the object that GUSLI's C++ needs, to be opened at run time. Without a C++ compiler it is empty, and a job that asks for GUSLI says so.
+fn build_shim() {
+    println!("cargo::rerun-if-changed={SHIM}");
+    let Some(out) = env::var_os("OUT_DIR") else { return };
+    let object = Path::new(&out).join("gusli_shim.so");
+    let mut build = cc::Build::new();
+    build.cpp(true).std("c++17").pic(true).opt_level(2).debug(false).cargo_metadata(false).cargo_warnings(false);
+    let built = build.try_get_compiler().ok().and_then(|compiler| {
+        let mut command = compiler.to_command();
+        command.args(["-shared", "-fvisibility=hidden", "-Wl,-z,now", "-o"]).arg(&object).arg(SHIM).stderr(Stdio::inherit());
+        command.status().ok()
+    });
+    if !built.is_some_and(|status| status.success()) {
+        println!("cargo::warning=there is no C++ compiler that works here, so gpu_backend=gusli is not in this build (package g++)");
+        if let Err(error) = fs::write(&object, "") {
+            println!("cargo::error={}: {error}", object.display());
         }
     }
 }

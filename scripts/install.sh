@@ -4,10 +4,10 @@
 set -euo pipefail
 
 # What must be there, and the package that has it: a command, or a file by its full path.
-needs=(fio=fio cc=gcc)
+needs=(fio=fio cc=gcc c++=g++)
 if [ "${1:?run or test}" = test ]; then
-    needs+=(make=make readelf=binutils strace=strace losetup=mount mount=mount setpriv=util-linux cmp=diffutils gzip=gzip dpkg=dpkg
-        python3=python3 pip3=python3-pip)
+    needs+=(make=make readelf=binutils strace=strace losetup=mount mount=mount setpriv=util-linux unshare=util-linux
+        blockdev=util-linux cmp=diffutils gzip=gzip dpkg=dpkg python3=python3 pip3=python3-pip)
 fi
 
 command -v cargo > /dev/null || { echo "There is no Rust toolchain here (1.85 or later): get one from rustup.rs or your distribution" >&2; exit 1; }

@@ -5,6 +5,7 @@ mod cufile;
 mod engine;
 mod faults;
 mod fio;
+mod gusli;
 mod hipfile;
 mod host;
 

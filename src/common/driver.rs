@@ -21,6 +21,12 @@ pub trait Driver {
         None
     }
 
+    /// The host memory for the I/O buffers of the job, where it has to be the vendor's: the address of `bytes` bytes that are there until
+    /// [`Driver::detach`].
+    fn allocate(&mut self, _bytes: usize) -> Option<Result<usize, String>> {
+        None
+    }
+
     /// Registers the I/O buffers of the job: `bytes` bytes from `base` on. The line is for the user, where they stay unregistered though the
     /// job asked for it.
     fn attach(&mut self, _base: usize, _bytes: usize) -> Result<Option<String>, String> {
@@ -33,6 +39,11 @@ pub trait Driver {
     /// Something that never ended may still use what was registered and opened: nothing of it is given back any more, nor is the vendor's
     /// library closed in this process.
     fn abandon(&mut self) {}
+
+    /// Opens what fio cannot open under the file's name. The descriptor is for syncs; something that has none can do without.
+    fn open_own(&mut self, _name: &str) -> Option<Result<Option<RawFd>, String>> {
+        None
+    }
 
     fn open_file(&mut self, _fd: RawFd, _name: &str) -> Result<Handle, String> {
         Ok(Handle::default())

@@ -14,21 +14,29 @@ pub struct Opened {
 /// Opens what the environment variable `variable` names, or else the first of `names` that the loader finds. The error names all that was
 /// tried and what the loader said.
 pub fn open(variable: &str, names: &[&str]) -> Result<Opened, String> {
-    let named = std::env::var(variable).ok().filter(|path| !path.is_empty());
-    let tried: Vec<&str> = named.as_deref().map_or_else(|| names.to_vec(), |path| vec![path]);
+    if let Some(path) = std::env::var(variable).ok().filter(|path| !path.is_empty()) {
+        return open_named(&path, variable);
+    }
     let mut said = String::new();
-    for name in &tried {
-        // SAFETY: loading runs the vendor's constructors; it happens only in the process or thread of a job that asked for this vendor.
-        match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) } {
-            Ok(library) => return Ok(Opened { library, name: (*name).to_owned() }),
-            Err(error) if said.is_empty() => said = reason(&error),
+    for name in names {
+        match load(name) {
+            Ok(opened) => return Ok(opened),
+            Err(error) if said.is_empty() => said = error,
             Err(_) => {}
         }
     }
-    Err(match named {
-        Some(path) => format!("{path} (named by {variable}) cannot be loaded: {said}"),
-        None => format!("{} cannot be loaded: {said}; {variable}=/path/to/it names another", tried.join(" and ")),
-    })
+    Err(format!("{} cannot be loaded: {said}; {variable}=/path/to/it names another", names.join(" and ")))
+}
+
+/// Opens `path`, which the user gave in `named_by`.
+pub fn open_named(path: &str, named_by: &str) -> Result<Opened, String> {
+    load(path).map_err(|said| format!("{path} (named by {named_by}) cannot be loaded: {said}"))
+}
+
+fn load(name: &str) -> Result<Opened, String> {
+    // SAFETY: loading runs the vendor's constructors; it happens only in the process or thread of a job that asked for this vendor.
+    let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| reason(&error))?;
+    Ok(Opened { library, name: name.to_owned() })
 }
 
 fn reason(error: &libloading::Error) -> String {

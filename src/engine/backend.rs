@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checks::{check_host, check_modes, goes_posix, goes_through_host_memory, is_host_memory};
+use super::checks::{check_gusli, check_host, check_modes, goes_posix, goes_through_host_memory, is_host_memory};
 use super::flying::Place;
 use super::options::{Backend, DeviceIds, Io, Memory, Mode, Options, Wait};
 use crate::common::blocking::{Blocking, Synchronous};
@@ -18,6 +18,7 @@ use crate::common::transport::Transport;
 use crate::common::uring::{self, Uring};
 use crate::common::wait::Manner;
 use crate::cufile::{self, Cufile};
+use crate::gusli::{self, Gusli};
 use crate::{hipfile, host};
 
 /// Threads of a pool where `gpu_threads` says nothing and iodepth is higher.
@@ -45,30 +46,40 @@ pub struct Opened {
 /// loaded the library.
 pub fn choose(options: &Options, loaded_as: &str) -> Result<Choice, String> {
     let settled = |backend, reason: &str| Ok(Choice { backend, reason: Some(reason.to_owned()) });
-    let implied = implied(options)?;
-    match (options.backend, implied) {
-        (Backend::Auto, Some((backend, option))) => settled(backend, option),
-        (Backend::Auto, None) => match loaded_as {
-            "libcufile" => settled(Backend::Cufile, "the library was loaded as libcufile"),
-            "libhipfile" => settled(Backend::Hipfile, "the library was loaded as libhipfile"),
-            _ => Ok(present(options)),
-        },
+    match (named(options)?, loaded_as) {
+        (Some(choice), _) => Ok(choice),
+        (None, "libcufile") => settled(Backend::Cufile, "the library was loaded as libcufile"),
+        (None, "libhipfile") => settled(Backend::Hipfile, "the library was loaded as libhipfile"),
+        (None, _) => Ok(present(options)),
+    }
+}
+
+/// The backend that the job's options name, themselves or by what they imply.
+pub fn named(options: &Options) -> Result<Option<Choice>, String> {
+    match (options.backend, implied(options)?) {
+        (Backend::Auto, Some((backend, option))) => Ok(Some(Choice { backend, reason: Some(option.to_owned()) })),
+        (Backend::Auto, None) => Ok(None),
         (named, Some((backend, option))) if named != backend => Err(format!(
             "gpu_backend={} contradicts {option}, which means gpu_backend={}: leave one of them out",
             named.word(),
             backend.word()
         )),
-        (named, _) => Ok(Choice { backend: named, reason: None }),
+        (named, _) => Ok(Some(Choice { backend: named, reason: None })),
     }
 }
 
 /// The backend that another option stands for, with that option's name.
 fn implied(options: &Options) -> Result<Option<(Backend, &'static str)>, String> {
-    match (options.cuda_io, options.rocm_io) {
-        (Some(_), Some(_)) => Err("cuda_io and rocm_io contradict each other: give one of them".to_owned()),
-        (Some(_), None) => Ok(Some((Backend::Cufile, "cuda_io"))),
-        (None, Some(_)) => Ok(Some((Backend::Hipfile, "rocm_io"))),
-        (None, None) => Ok(None),
+    let gusli = if options.gusli.config.is_some() { "gusli_config" } else { "gusli_device" };
+    let all = [
+        (options.cuda_io.is_some(), Backend::Cufile, "cuda_io"),
+        (options.rocm_io.is_some(), Backend::Hipfile, "rocm_io"),
+        (options.gusli.is_implied(), Backend::Gusli, gusli),
+    ];
+    let mut given = all.into_iter().filter(|(is_given, ..)| *is_given).map(|(_, backend, option)| (backend, option));
+    match (given.next(), given.next()) {
+        (Some((_, one)), Some((_, other))) => Err(format!("{one} and {other} contradict each other: give one of them")),
+        (first, _) => Ok(first),
     }
 }
 
@@ -96,6 +107,12 @@ pub struct Wanted {
     pub direct: bool,
     /// Its first file, or the folder of its files.
     pub file: PathBuf,
+    /// The same in fio's main thread and in the job.
+    pub job: usize,
+    /// Whether it is a thread of fio's process.
+    pub is_thread: bool,
+    /// fio's prio: 0 is the highest, 7 the lowest.
+    pub priority: Option<i32>,
 }
 
 /// Opens the backend for a job.
@@ -113,7 +130,8 @@ pub fn open(choice: &Choice, options: &Options, wanted: &Wanted) -> Result<Opene
         }
         Backend::Cufile => open_cufile(options, wanted),
         Backend::Hipfile => open_hipfile(options, wanted),
-        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host, cufile or hipfile", other.word())),
+        Backend::Gusli => open_gusli(options, wanted),
+        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host, cufile, hipfile or gusli", other.word())),
     }
 }
 
@@ -205,6 +223,31 @@ fn open_device<R: gpu::Vendor>(options: &Options, wanted: &Wanted, ordinal: u32,
         _ => issue(|| Bounce::new(device.clone()), options, wanted.depth)?,
     };
     Ok(Opened { driver: Box::new(DeviceOnly(device)), transport, notes })
+}
+
+fn open_gusli(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
+    let has_callback = check_gusli(options)?;
+    let of_prio = |prio: i32| (7 - prio.clamp(0, 7)) as u8 * 100 / 7;
+    let driver = Gusli::open(&gusli::Settings {
+        job: wanted.job,
+        is_thread: wanted.is_thread,
+        common: gusli::Common {
+            library: options.gusli.library.clone(),
+            log: options.gusli.log.clone(),
+            client: options.gusli.client_name.clone(),
+            max_in_flight: options.gusli.max_in_flight,
+        },
+        depth: wanted.depth,
+        wait: manner(options),
+        requests: gusli::Manner {
+            priority: options.gusli.priority.or(wanted.priority.map(of_prio)).unwrap_or(0),
+            try_uring: options.gusli.uring,
+        },
+        has_callback,
+        makes_lists: options.gusli.sgl,
+    })?;
+    let (transport, notes) = (driver.requests(), driver.notes());
+    Ok(Opened { driver: Box::new(driver), transport, notes })
 }
 
 /// Devices are given out round-robin by subjob number, also where several are equally near.

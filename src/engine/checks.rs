@@ -1,6 +1,6 @@
 //! Options that contradict each other, or the backend. Each is refused in one line.
 
-use super::options::{Backend, CudaIo, Data, Io, Memory, Mode, Options, RocmIo};
+use super::options::{Backend, Completion, CudaIo, Data, Io, Memory, Mode, Options, RocmIo, Wait};
 
 /// Whether the I/O buffers lie in host memory, on whose bytes libcufile's batch call cannot be relied: 1.14 and 1.20 leave out the offset in the
 /// buffer, and where it is 0 some operations end before their bytes have come.
@@ -94,4 +94,39 @@ pub fn check_host(options: &Options) -> Result<(), String> {
         return Err("gpu_dev_ids needs a GPU: leave it out with gpu_backend=host".to_owned());
     }
     Ok(())
+}
+
+/// What has no meaning with GUSLI is refused, not ignored. Says whether completions come by callback.
+pub fn check_gusli(options: &Options) -> Result<bool, String> {
+    let contradicts = |what: String, why: &str| Err(format!("{what} contradicts gpu_backend=gusli, {why}: leave it out"));
+    match options {
+        Options { memory: Some(memory), .. } if *memory != Memory::Host => {
+            return Err(format!(
+                "gpu_mem={} contradicts gpu_backend=gusli, whose library takes host memory only: use gpu_mem=host",
+                memory.word()
+            ));
+        }
+        Options { require_direct: true, .. } => {
+            return contradicts("gpu_require_direct=1".to_owned(), "which moves every byte through host memory");
+        }
+        Options { device_ids: Some(_), .. } => return contradicts("gpu_dev_ids".to_owned(), "which uses no GPU"),
+        Options { io: io @ (Io::Posix | Io::Uring), .. } => {
+            return contradicts(format!("gpu_io={}", io.word()), "which has one way to move bytes (gpu_io=direct)");
+        }
+        Options { mode, .. } if *mode != Mode::Auto => {
+            return contradicts(format!("gpu_mode={}", mode.word()), "which has one way to issue I/O (gpu_mode=auto)");
+        }
+        Options { threads: Some(_), .. } => return contradicts("gpu_threads".to_owned(), "which has one way to issue I/O (gpu_mode=auto)"),
+        Options { register: false, .. } => return contradicts("gpu_register=0".to_owned(), "whose library moves registered memory only"),
+        Options { data, .. } if !matches!(data, Data::Auto | Data::Exact) => {
+            return contradicts(format!("gpu_data={}", data.word()), "which always writes fio's own buffer (gpu_data=exact)");
+        }
+        _ => {}
+    }
+    match (options.gusli.completion, options.wait) {
+        (Some(Completion::Poll), Wait::Block) => {
+            Err("gusli_completion=poll contradicts gpu_wait=block: only a callback can wake a sleeper; leave one of them out".to_owned())
+        }
+        (completion, wait) => Ok(completion == Some(Completion::Callback) || wait == Wait::Block),
+    }
 }

@@ -19,6 +19,8 @@ enum Block {
     Host(HostMemory),
     /// Managed or pinned memory, which the CPU can write: the I/O buffers are fio's own.
     Vendor(DeviceMemory),
+    /// The driver's, at this address.
+    Driver(usize),
 }
 
 /// What a job's blocks are to be made of.
@@ -50,11 +52,17 @@ impl Memory {
         Ok(Self { fio, device, bytes })
     }
 
+    /// Memory at `address` that is the driver's.
+    pub fn lent(address: usize, bytes: usize) -> Self {
+        Self { fio: Block::Driver(address), device: None, bytes }
+    }
+
     /// Where fio's buffers start.
     pub fn start(&mut self) -> NonNull<u8> {
         match &mut self.fio {
             Block::Host(memory) => memory.start(),
-            Block::Vendor(memory) => NonNull::new(std::ptr::with_exposed_provenance_mut(memory.address())).unwrap_or(NonNull::dangling()),
+            Block::Vendor(memory) => host(memory.address()),
+            Block::Driver(address) => host(*address),
         }
     }
 
@@ -62,6 +70,10 @@ impl Memory {
         let start = self.start().as_ptr().expose_provenance();
         Region { start, bytes: self.bytes, base: self.device.as_ref().map_or(start, DeviceMemory::address) }
     }
+}
+
+fn host(address: usize) -> NonNull<u8> {
+    NonNull::new(std::ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling())
 }
 
 /// The line for a job whose buffers the machine has no memory for.

@@ -12,7 +12,7 @@ mod start;
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::driver::{Driver, Handle};
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
@@ -47,6 +47,9 @@ pub struct Job {
     barriers: Vec<Barrier>,
     /// The number of the next operation.
     number: u64,
+    /// fio's runtime, which ends no wait by itself, and when it is over.
+    runtime: Option<Duration>,
+    end: Option<Instant>,
     /// Operations taken since the last commit.
     collected: usize,
     /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
@@ -121,11 +124,23 @@ impl fio::Engine for Job {
         if faults::allocation_fails() {
             return Err(refuse(memory::no_memory(bytes, &std::io::ErrorKind::OutOfMemory.into())));
         }
-        let mut memory = Memory::new(self.layout, self.driver.device(), bytes).map_err(refuse)?;
+        let mut memory = match self.driver.allocate(bytes).transpose().map_err(refuse)? {
+            Some(address) => Memory::lent(address, bytes),
+            None => Memory::new(self.layout, self.driver.device(), bytes).map_err(refuse)?,
+        };
         self.region = memory.region();
         self.driver.attach(self.region.base, bytes).map_err(refuse)?.iter().for_each(|line| fio::line(line));
         self.transport.attach(self.region.whole()).map_err(refuse)?.iter().for_each(|line| fio::line(line));
         Ok(self.memory.insert(memory).start())
+    }
+
+    fn size(job: &fio::Job, file: &File) -> Result<Option<u64>, Refusal> {
+        start::size(job, file).map_err(|line| Refusal { errno: libc::EINVAL, line })
+    }
+
+    fn open_own(&mut self, file: &File) -> Option<Result<RawFd, Refusal>> {
+        let opened = self.driver.open_own(&file.name())?;
+        Some(opened.map(|fd| fd.unwrap_or(fio::NO_FD)).map_err(|line| Refusal { errno: libc::EIO, line }))
     }
 
     fn ready(&mut self) -> Result<bool, Refusal> {
@@ -135,6 +150,7 @@ impl fio::Engine for Job {
                 line: format!("filling the I/O buffers on the device: {}", staging.explain(error)),
             })?;
         }
+        self.end = self.runtime.and_then(|runtime| Instant::now().checked_add(runtime));
         Ok(self.transport.is_synchronous())
     }
 
@@ -287,7 +303,7 @@ impl Job {
             if done.len() >= min || deadline.is_past() {
                 return Ok(());
             }
-            if waiting.must_end() && self.flying.is_stuck() {
+            if (waiting.must_end() || self.end.is_some_and(|end| Instant::now() > end)) && self.flying.is_stuck() {
                 self.name_the_stuck(waiting);
                 self.give_up(libc::ECANCELED);
             }
@@ -341,7 +357,7 @@ impl Job {
     }
 
     fn discard(&mut self, unit: &IoUnit) -> Outcome {
-        let outcome = unit.trim();
+        let outcome = if unit.file().fd() == fio::NO_FD { Outcome::failed(libc::EOPNOTSUPP) } else { unit.trim() };
         self.counters.add_trim(unit.file().index(), unit.length(), outcome.error);
         outcome
     }
@@ -399,9 +415,9 @@ impl Job {
     }
 }
 
-/// Syncs as fio's own engines do, and counts it.
+/// Syncs as fio's own engines do, and counts it. What has no descriptor has nothing to sync beyond the operations before.
 fn sync(counters: &mut Counters, unit: &IoUnit) -> Outcome {
-    let outcome = unit.sync();
+    let outcome = if unit.file().fd() == fio::NO_FD { Outcome::DONE } else { unit.sync() };
     counters.add_sync(unit.file().index(), outcome.error);
     outcome
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fio::{OptionSpec, OptionValues};
+use crate::gusli;
 
 /// An option whose values are words.
 macro_rules! words {
@@ -98,6 +99,14 @@ words! {
 }
 
 words! {
+    /// How GUSLI tells of the end of an I/O.
+    Completion {
+        Poll = "poll": "it is asked",
+        Callback = "callback": "a thread of its own says so",
+    }
+}
+
+words! {
     /// Which bytes a write sends from device memory.
     Data {
         Auto = "auto": "exact where the job needs fio's own bytes, else scramble or once as scramble_buffers says",
@@ -177,6 +186,64 @@ pub const SPECS: &[OptionSpec] = &[
         values: &[],
         check: |text| flag(text).map(|_| ()),
     },
+    OptionSpec {
+        name: "gusli_device",
+        help: "Devices that filename= names by id or path: id:type:path[:cookie[:byte offset]], separated by commas; types F, K, N",
+        default: None,
+        values: &[],
+        check: gusli::check_list,
+    },
+    OptionSpec {
+        name: "gusli_config",
+        help: "A configuration file of GUSLI, whose ids filename= names",
+        default: None,
+        values: &[],
+        check: |_| Ok(()),
+    },
+    OptionSpec { name: "gusli_library", help: "The path of GUSLI's client library", default: None, values: &[], check: |_| Ok(()) },
+    OptionSpec {
+        name: "gusli_completion",
+        help: "How GUSLI tells of the end of an I/O (default: poll; callback with gpu_wait=block)",
+        default: None,
+        values: Completion::VALUES,
+        check: Completion::check,
+    },
+    OptionSpec {
+        name: "gusli_sgl",
+        help: "Send what is queued at once for one device as one request of many ranges: 0 or 1",
+        default: Some("0"),
+        values: &[],
+        check: |text| flag(text).map(|_| ()),
+    },
+    OptionSpec {
+        name: "gusli_priority",
+        help: "Priority of all requests, 0 to 100, 100 the highest (default: from prio=)",
+        default: None,
+        values: &[],
+        check: |text| priority(text).map(|_| ()),
+    },
+    OptionSpec {
+        name: "gusli_max_inflight",
+        help: "Requests in flight on a device that GUSLI is asked for, 1 to 511 (default: iodepth, 256 at least)",
+        default: None,
+        values: &[],
+        check: |text| number(text, 511).map(|_| ()),
+    },
+    OptionSpec {
+        name: "gusli_client_name",
+        help: "What servers know this client by (default: fio)",
+        default: None,
+        values: &[],
+        check: |_| Ok(()),
+    },
+    OptionSpec {
+        name: "gusli_uring",
+        help: "Ask GUSLI to use io_uring where it can: 0 or 1",
+        default: Some("0"),
+        values: &[],
+        check: |text| flag(text).map(|_| ()),
+    },
+    OptionSpec { name: "gusli_log", help: "Write the log of GUSLI's library to this file", default: None, values: &[], check: |_| Ok(()) },
     OptionSpec { name: "gpu_report", help: "Write a JSON report of the job to this file", default: None, values: &[], check: |_| Ok(()) },
 ];
 
@@ -196,7 +263,23 @@ pub struct Options {
     pub wait: Wait,
     pub data: Data,
     pub require_direct: bool,
+    pub gusli: Gusli,
     pub report: Option<String>,
+}
+
+/// What only `gpu_backend=gusli` has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gusli {
+    pub devices: Option<String>,
+    pub config: Option<String>,
+    pub library: Option<String>,
+    pub completion: Option<Completion>,
+    pub sgl: bool,
+    pub priority: Option<u8>,
+    pub max_in_flight: Option<u32>,
+    pub client_name: Option<String>,
+    pub uring: bool,
+    pub log: Option<String>,
 }
 
 impl Options {
@@ -217,8 +300,27 @@ impl Options {
             wait: get("gpu_wait").map_or(Ok(Wait::Yield), Wait::parse)?,
             data: get("gpu_data").map_or(Ok(Data::Auto), Data::parse)?,
             require_direct: get("gpu_require_direct").map_or(Ok(false), flag)?,
+            gusli: Gusli {
+                devices: get("gusli_device").map(str::to_owned),
+                config: get("gusli_config").map(str::to_owned),
+                library: get("gusli_library").map(str::to_owned),
+                completion: get("gusli_completion").map(Completion::parse).transpose()?,
+                sgl: get("gusli_sgl").map_or(Ok(false), flag)?,
+                priority: get("gusli_priority").map(priority).transpose()?,
+                max_in_flight: get("gusli_max_inflight").map(|text| number(text, 511)).transpose()?,
+                client_name: get("gusli_client_name").map(str::to_owned),
+                uring: get("gusli_uring").map_or(Ok(false), flag)?,
+                log: get("gusli_log").map(str::to_owned),
+            },
             report: get("gpu_report").map(str::to_owned),
         })
+    }
+}
+
+impl Gusli {
+    /// Whether a device is named that only GUSLI knows.
+    pub fn is_implied(&self) -> bool {
+        self.devices.is_some() || self.config.is_some()
     }
 }
 
@@ -238,6 +340,12 @@ impl Options {
             "gpu_wait": self.wait.word(),
             "gpu_data": self.data.word(),
             "gpu_require_direct": self.require_direct,
+            "gusli_device": self.gusli.devices,
+            "gusli_config": self.gusli.config,
+            "gusli_completion": self.gusli.completion.map(Completion::word),
+            "gusli_sgl": self.gusli.sgl,
+            "gusli_priority": self.gusli.priority,
+            "gusli_max_inflight": self.gusli.max_in_flight,
         })
     }
 }
@@ -276,6 +384,11 @@ fn streams(text: &str) -> Result<u32, String> {
 fn number(text: &str, most: u32) -> Result<u32, String> {
     let digits = text.bytes().all(|b| b.is_ascii_digit()); // parse() takes a sign, too
     text.parse().ok().filter(|n| digits && (1..=most).contains(n)).ok_or_else(|| format!("use a number from 1 to {most}"))
+}
+
+fn priority(text: &str) -> Result<u8, String> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|n| digits && *n <= 100).ok_or_else(|| "use a number from 0 to 100".to_owned())
 }
 
 fn flag(text: &str) -> Result<bool, String> {

@@ -8,20 +8,29 @@ use serde_json::json;
 use super::backend::{self, Choice, Opened, Wanted};
 use super::flying::Flying;
 use super::memory::Layout;
-use super::options::{Memory, Options};
+use super::options::{Backend, Memory, Options};
 use super::report::{Counters, Report};
 use super::staging::{self, Staging, Wishes};
 use super::{Job, Notices, Region};
 use crate::common::device::{Device, Kind};
 use crate::fio;
+use crate::gusli;
 
 /// Makes a job ready for its memory and files. The error is the line for the user; whatever was opened is closed again.
 pub fn start(job: &fio::Job) -> Result<Job, String> {
     check_fio_options(job)?;
     let options = Options::parse(&job.options)?;
     let choice = backend::choose(&options, job.loaded_as)?;
-    let depth = job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1);
-    let wanted = Wanted { subjob: job.subjob, depth, direct: job.fio.int("direct") == Some(1), file: first_file(job) };
+    let depth = depth(job);
+    let wanted = Wanted {
+        subjob: job.subjob,
+        depth,
+        direct: is_direct(job),
+        file: first_file(job),
+        job: job.id,
+        is_thread: job.fio.is_thread(),
+        priority: job.fio.int("prio").filter(|_| job.fio.is_set("prio")),
+    };
     let Opened { driver, transport, notes } = backend::open(&choice, &options, &wanted)?;
     let layout = layout(&options, driver.device().is_some());
     let mut lines = notes;
@@ -67,12 +76,45 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         given_up: Vec::new(),
         barriers: Vec::with_capacity(depth as usize),
         number: 0,
+        runtime: job.fio.runtime(),
+        end: None,
         collected: 0,
         held: None,
         notices: Notices::default(),
         counters: Counters::default(),
         report,
     })
+}
+
+/// What fio's main thread asks of a job that has not started yet: how large one of its files is. Only GUSLI has files that fio does not know.
+pub fn size(job: &fio::Job, file: &fio::File) -> Result<Option<u64>, String> {
+    // What else is wrong with a job, start() says.
+    let Ok(options) = Options::parse(&job.options) else { return Ok(None) };
+    let may_be_gusli = options.backend == Backend::Gusli || options.gusli.is_implied();
+    if !may_be_gusli || backend::named(&options)?.is_none_or(|choice| choice.backend != Backend::Gusli) {
+        return Ok(None);
+    }
+    let depth = depth(job);
+    gusli::size_of(&gusli::Named {
+        job: job.id,
+        is_thread: job.fio.is_thread(),
+        file: &file.name(),
+        is_direct: is_direct(job),
+        devices: options.gusli.devices.as_deref(),
+        config: options.gusli.config.as_deref(),
+        library: options.gusli.library.as_deref(),
+        block: job.fio.largest_block(),
+        makes_lists: options.gusli.sgl,
+        depth,
+    })
+}
+
+fn depth(job: &fio::Job) -> u32 {
+    job.fio.int("iodepth").and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1)
+}
+
+fn is_direct(job: &fio::Job) -> bool {
+    job.fio.int("direct") == Some(1)
 }
 
 /// Where the job's files are: its first one, or the folder in which fio makes them.

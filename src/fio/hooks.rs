@@ -1,6 +1,7 @@
 //! fio's hooks: what it calls, turned into calls of an [`Engine`]. Every hook is a door that no panic passes.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
@@ -72,12 +73,18 @@ pub trait Engine: Sized + 'static {
     /// Makes the job ready, or says why it cannot run. Whatever was made is gone again on an error.
     fn start(job: &Job) -> Result<Self, Refusal>;
 
+    /// How large a file is, asked in fio's main thread before any job starts; `None` where fio is to find out itself.
+    fn size(job: &Job, file: &File) -> Result<Option<u64>, Refusal>;
+
     /// Host memory of `bytes` bytes for the buffers of all I/O units, zeroed, valid until [`Engine::free`].
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal>;
     fn free(&mut self);
 
     /// The buffers are there and filled; I/O starts next. Says whether queue() does the I/O itself, in the calling thread.
     fn ready(&mut self) -> Result<bool, Refusal>;
+
+    /// Opens a file that fio cannot open under its name, and says its descriptor; `None` where fio is to open it.
+    fn open_own(&mut self, file: &File) -> Option<Result<RawFd, Refusal>>;
 
     /// A file of the job is open now; an error closes it again and fails the job.
     fn opened(&mut self, file: &File) -> Result<(), Refusal>;
@@ -203,6 +210,33 @@ unsafe fn start<E: Engine>(td: *mut c_void) -> Result<(), Refusal> {
     Ok(())
 }
 
+pub(super) unsafe extern "C" fn get_file_size<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
+    let Some(fio) = symbols::fio() else { return 1 };
+    let at = layout::before_init(td as usize, fio, E::entries());
+    let sized = guard::catch("get_file_size", || {
+        // SAFETY: fio passes a job that has its options, and one of its files; nothing of the job runs yet.
+        at.map_or(Ok(None), |(at, _)| unsafe { E::size(&Job::new::<E>(td, &at, "", fio), &File::new(file)) })
+    });
+    match sized {
+        // SAFETY: as above.
+        Some(Ok(None)) => unsafe { (fio.generic_get_file_size)(td, file) },
+        Some(Ok(Some(bytes))) => {
+            // SAFETY: as above; the file is fio's to hand out.
+            unsafe { File::make_device(file, bytes) };
+            0
+        }
+        Some(Err(refusal)) => {
+            log::line(&refusal.line);
+            if let Some((at, true)) = at {
+                // SAFETY: as above; the layout is the running fio's.
+                unsafe { thread::set_error(td, &at, refusal.errno) };
+            }
+            1
+        }
+        None => 1,
+    }
+}
+
 pub(super) unsafe extern "C" fn io_u_init<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
     let confirmed = guard::catch("io_u_init", || {
         symbols::fio().map_or(Ok(()), |fio| layout::confirm_unit(io_u as usize, fio)).inspect_err(|line| log::line(line))
@@ -288,10 +322,25 @@ unsafe fn failing(td: *mut c_void, errno: c_int) -> c_int {
 
 pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
     let Some(fio) = symbols::fio() else { return 1 };
-    // SAFETY: fio passes the job and one of its files.
-    match unsafe { (fio.generic_open_file)(td, file) } {
-        0 => {}
-        failed => return failed,
+    let own = guard::catch("open_file", || {
+        // SAFETY: fio passes the job and one of its files.
+        unsafe { cell::<E>(td).and_then(|cell| cell.engine.open_own(&File::new(file))) }
+    });
+    match own {
+        // SAFETY: as above.
+        Some(None) => match unsafe { (fio.generic_open_file)(td, file) } {
+            0 => {}
+            failed => return failed,
+        },
+        // SAFETY: as above.
+        Some(Some(Ok(fd))) => unsafe { File::set_fd(file, fd) },
+        Some(Some(Err(refusal))) => {
+            log::line(&refusal.line);
+            // SAFETY: the job is live.
+            return unsafe { failing(td, refusal.errno) };
+        }
+        // SAFETY: the job is live.
+        None => return unsafe { failing(td, libc::EIO) },
     }
     let _held = guard::NoSignals::new();
     let opened = guard::catch("open_file", || {
@@ -305,7 +354,7 @@ pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut
     };
     // SAFETY: undoes the opening above; the job is live.
     unsafe {
-        (fio.generic_close_file)(td, file);
+        close(td, file, fio);
         failing(td, errno)
     }
 }
@@ -317,7 +366,16 @@ pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mu
         unsafe { cell::<E>(td).map(|cell| cell.engine.closing(&File::new(file))) }
     });
     // SAFETY: as above.
-    symbols::fio().map_or(1, |fio| unsafe { (fio.generic_close_file)(td, file) })
+    symbols::fio().map_or(1, |fio| unsafe { close(td, file, fio) })
+}
+
+/// Closes a file's descriptor, where it has one.
+///
+/// # Safety
+/// `td` is a live job and `file` one of its open files.
+unsafe fn close(td: *mut c_void, file: *mut c_void, fio: &Symbols) -> c_int {
+    // SAFETY: as promised by the caller.
+    unsafe { if File::new(file).fd() == unit::NO_FD { 0 } else { (fio.generic_close_file)(td, file) } }
 }
 
 pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {

@@ -3,6 +3,7 @@
 //! That table is exported by every version and `struct fio_option` never changed, so an option is found by its name in any fio.
 
 use std::ffi::{c_uint, c_void};
+use std::time::Duration;
 
 use super::symbols::Symbols;
 use super::{options::FIO_OPTION_BYTES, peek};
@@ -24,10 +25,15 @@ impl Directory {
 
     /// The byte offset of option `name` in `struct thread_options`.
     pub fn offset(&self, name: &str) -> Option<usize> {
+        peek::int(self.entry(name)? + OFF1).and_then(|n| usize::try_from(n).ok())
+    }
+
+    /// Where the description of option `name` is.
+    fn entry(&self, name: &str) -> Option<usize> {
         (0..MOST)
             .map(|n| self.table + n * FIO_OPTION_BYTES)
             .map_while(|entry| Some((entry, peek::word(entry).filter(|&at| at != 0)?)))
-            .find_map(|(entry, at)| (peek::text(at, 64)? == name).then(|| peek::int(entry + OFF1).and_then(|n| usize::try_from(n).ok()))?)
+            .find_map(|(entry, at)| (peek::text(at, 64)? == name).then_some(entry))
     }
 }
 
@@ -46,6 +52,28 @@ impl JobOptions {
     /// The value of an option that fio keeps as an `int`; `None` where this fio has no such option.
     pub fn int(&self, name: &str) -> Option<i32> {
         peek::int(self.base + self.directory.offset(name)?)
+    }
+
+    /// Whether the job is, or will be, a thread of fio's process.
+    pub fn is_thread(&self) -> bool {
+        self.int("thread").is_some_and(|flag| flag != 0)
+    }
+
+    /// How long the job is to run, with its ramp time; `None` where it runs as long as it takes.
+    pub fn runtime(&self) -> Option<Duration> {
+        let microseconds = |name: &str| peek::word(self.base + self.directory.offset(name)?);
+        let runtime = microseconds("runtime").filter(|&time| time > 0)?;
+        Some(Duration::from_micros((runtime + microseconds("ramp_time").unwrap_or(0)) as u64))
+    }
+
+    /// Bytes of the largest I/O that the job can make.
+    pub fn largest_block(&self) -> usize {
+        // Of the six targets the second, fourth and sixth are the largest sizes of reads, writes and trims, in 64 bits each.
+        let largest = |n: usize| {
+            let offset = peek::int(self.directory.entry("bsrange")? + OFF1 + n * 4)?;
+            peek::word(self.base + usize::try_from(offset).ok()?)
+        };
+        [1, 3, 5].into_iter().filter_map(largest).max().unwrap_or(0)
     }
 
     /// The value of an option that fio keeps as a text; `None` where it has none.

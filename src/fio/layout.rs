@@ -56,6 +56,17 @@ pub(super) fn confirm_thread(td: usize, fio: &Symbols, entries: &[Entry]) -> Res
     Ok((THREAD.get_or_init(|| found), note))
 }
 
+/// The layout of the `thread_data` at `td` before its init hook has confirmed it, and whether more of it is known than where the options are.
+pub(super) fn before_init(td: usize, fio: &Symbols, entries: &[Entry]) -> Option<(ThreadData, bool)> {
+    let fits = |at: &ThreadData| loaded_as(td + at.io_ops, entries).is_some() && has_options_at(td + at.eo);
+    let known = THREAD.get().copied().into_iter().chain(candidates(fio).map(|table| table.td)).find(fits);
+    known.map(|at| (at, true)).or_else(|| {
+        let eo = only((24..8192).step_by(8).filter(|&at| has_options_at(td + at)))?;
+        let table = TABLES.last()?;
+        Some((ThreadData { eo, thread_number: eo + 16, subjob_number: eo + 20, groupid: eo + 24, ..table.td }, false))
+    })
+}
+
 /// Finds the layout of the fresh `io_u` at `address`: the only list head in it that points to itself is `verify_list`.
 pub(super) fn confirm_unit(address: usize, fio: &Symbols) -> Result<(), String> {
     let is_head = |at: &IoU| [0, 8].iter().all(|n| peek::word(address + at.verify_list + n) == Some(address + at.verify_list));

@@ -22,5 +22,5 @@ pub use log::line;
 pub use ops::{Entry, OpsTable, fill};
 pub use options::{OptionSpec, OptionValues};
 pub use thread::Job;
-pub use unit::{Direction, File, IoUnit, Outcome, UnitId};
+pub use unit::{Direction, File, IoUnit, NO_FD, Outcome, UnitId};
 pub use waiting::Waiting;

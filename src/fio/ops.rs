@@ -126,7 +126,7 @@ fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: 
     table.set(at.io_u_init, hooks::io_u_init::<E> as *const c_void);
     table.set(at.open_file, hooks::open_file::<E> as *const c_void);
     table.set(at.close_file, hooks::close_file::<E> as *const c_void);
-    table.set(at.get_file_size, fio.generic_get_file_size as *const c_void);
+    table.set(at.get_file_size, hooks::get_file_size::<E> as *const c_void);
     if let Some(offset) = at.get_zoned_model {
         table.set(offset, hooks::get_zoned_model as *const c_void);
     }

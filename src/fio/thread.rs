@@ -13,10 +13,12 @@ pub(super) const SYNCIO: u64 = 1;
 /// `FIO_RAWIO`: fio itself sets it in the engine's flags for direct=1, for all later jobs.
 const RAWIO: u64 = 2;
 
-/// A job during its init hook.
+/// A job during its init hook, or before it while fio looks for its files' sizes.
 pub struct Job {
     /// The name under which the library was loaded: `gpuio`, `libcufile` or `libhipfile`.
     pub loaded_as: &'static str,
+    /// The same in fio's main thread and in the job itself.
+    pub id: usize,
     /// Which of the jobs that `numjobs` made of one section, counted from 0.
     pub subjob: u32,
     /// The options of this library.
@@ -35,7 +37,7 @@ impl Job {
             unsafe { (td.byte_add(at.eo).cast::<*const c_void>().read(), td.byte_add(at.subjob_number).cast::<u32>().read()) };
         // SAFETY: as promised by the caller.
         let options = unsafe { OptionValues::copy::<E>(eo) };
-        Self { loaded_as, subjob, options, fio: JobOptions::new(fio, td as usize + at.o) }
+        Self { loaded_as, id: td as usize, subjob, options, fio: JobOptions::new(fio, td as usize + at.o) }
     }
 }
 

@@ -225,6 +225,9 @@ impl IoUnit<'_> {
     }
 }
 
+/// What fio has in place of the descriptor of a file that is not open, or that has none.
+pub const NO_FD: RawFd = -1;
+
 /// A file during a hook. The fields used here lie at the same place in every version from 3.16 on.
 pub struct File<'hook> {
     at: *const c_void,
@@ -236,7 +239,9 @@ impl File<'_> {
     const FD: usize = 20;
     const FILENO: usize = 36;
     const NAME: usize = 40;
+    const REAL_FILE_SIZE: usize = 48;
     const TYPE_FILE: i32 = 1;
+    const TYPE_CHAR: i32 = 3;
 
     /// # Safety
     /// `at` is a live `struct fio_file` for as long as the value is used.
@@ -263,6 +268,28 @@ impl File<'_> {
 
     pub fn is_regular(&self) -> bool {
         self.read::<i32>(Self::FILETYPE) == Self::TYPE_FILE
+    }
+
+    /// Has fio take the file for a device of `bytes` bytes that nobody lays out, extends or looks for under its name: for fio that is a
+    /// character device.
+    ///
+    /// # Safety
+    /// `at` is the live file that fio passed to its get_file_size hook.
+    pub(super) unsafe fn make_device(at: *mut c_void, bytes: u64) {
+        // SAFETY: as promised by the caller; the hook is expected to set both, which are inside every version's file.
+        unsafe {
+            at.byte_add(Self::FILETYPE).cast::<i32>().write(Self::TYPE_CHAR);
+            at.byte_add(Self::REAL_FILE_SIZE).cast::<u64>().write(bytes);
+        }
+    }
+
+    /// Sets the descriptor of a file.
+    ///
+    /// # Safety
+    /// `at` is the live file that fio passed to its open_file hook.
+    pub(super) unsafe fn set_fd(at: *mut c_void, fd: RawFd) {
+        // SAFETY: as promised by the caller; fio expects the hook to set it.
+        unsafe { at.byte_add(Self::FD).cast::<RawFd>().write(fd) };
     }
 
     pub fn name(&self) -> String {

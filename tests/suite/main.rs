@@ -10,6 +10,7 @@ mod ends;
 mod errors;
 mod faults;
 mod gpu;
+mod gusli;
 mod house;
 mod latency;
 mod life;

@@ -8,6 +8,8 @@
 //! | `hipfile-sim` | simulated libhipfile | simulated, as of ROCm 7 |
 //! | `hipfile-sim6` | simulated libhipfile | simulated, as of ROCm 6: no file call of amdgpu's |
 //!
+//! `gusli` has neither, only GUSLI's real client library.
+//!
 //! `prepare` puts the libraries into one folder, writes libcufile's settings, adds what the machine lacks (block device
 //! properties, a `/proc/modules`), and returns the variables. It can be called again at any time, by several programs
 //! at once.
@@ -23,7 +25,7 @@ use std::path::{Path, PathBuf};
 use wheel::Wheel;
 
 /// The environments that there are.
-pub const NAMES: [&str; 5] = ["cufile12", "cufile13", "cufile-sim", "hipfile-sim", "hipfile-sim6"];
+pub const NAMES: [&str; 6] = ["cufile12", "cufile13", "cufile-sim", "hipfile-sim", "hipfile-sim6", "gusli"];
 
 /// Prepares one environment and returns its variables, in the order in which they are to be set.
 ///
@@ -44,6 +46,9 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
         "hipfile-sim" => return amd("sim_hip", "libamdhip64.so.7", &libraries),
         "hipfile-sim6" => return amd("sim_hip6", "libamdhip64.so.6", &libraries),
         _ => {}
+    }
+    if let Some(wheel) = Wheel::of(name).filter(|_| name == "gusli") {
+        return Ok(vec![("GPUIO_GUSLI_LIBRARY".to_owned(), text(&wheel.fetch(&root)?))]);
     }
     install(&built("sim_cuda")?, &libraries.join("libcuda.so.1"))?;
     install(&built("sim_cudart")?, &libraries.join("libcudart.so.12"))?;

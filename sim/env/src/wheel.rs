@@ -1,4 +1,4 @@
-//! The real libcufile, and the headers of CUDA 12, from their wheels on PyPI: fetched by pip by name and version,
+//! The real libcufile, the headers of CUDA 12, and GUSLI's client library, from their wheels on PyPI: fetched by pip by name and version,
 //! checked by pip against a pinned SHA-256, kept under `target/env/wheels`.
 
 use std::fs;
@@ -29,6 +29,14 @@ const CUDA_13: Wheel = Wheel {
     content: "nvidia/cu13/lib/libcufile.so.0",
 };
 
+/// GUSLI's client library, with a name that the wheel's makers gave it; the libraries beside it are NIXL's.
+const NIXL: Wheel = Wheel {
+    package: "nixl-cu12",
+    version: "1.5.1",
+    sha256: "341d0dfa499f941c054614252f1d8047d1380e33f29c87707372ff5ec7d3779a",
+    content: "nixl_cu12.libs/libgusli_clnt-3fabe21f.so",
+};
+
 /// What a program written for cuFile includes: the runtime's headers include `crt/`, which comes with the compiler.
 const HEADERS: [Wheel; 3] = [
     Wheel { content: "nvidia/cufile/include", ..CUDA_12 },
@@ -57,6 +65,7 @@ impl Wheel {
         match environment {
             "cufile12" => Some(&CUDA_12),
             "cufile13" => Some(&CUDA_13),
+            "gusli" => Some(&NIXL),
             _ => None,
         }
     }
@@ -78,6 +87,8 @@ impl Wheel {
         let _ = fs::remove_dir_all(&fresh);
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--require-hashes"]);
+        // A wheel made for one Python is as good for another: nothing of Python is used.
+        pip.args(["--python-version=3.11", "--implementation=cp", "--abi=cp311", "--abi=none"]);
         pip.args(["--only-binary=:all:", "--root-user-action=ignore", "--target"]).arg(&fresh).arg("-r").arg(&list);
         let output = pip.output().map_err(|error| format!("python3 -m pip: {error}"))?;
         if !output.status.success() {

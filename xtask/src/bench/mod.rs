@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: ratios between fio command lines, measured side by side in interleaved rounds.
 //!
 //! `plan` holds the benchmarks, `run` runs one fio, `rounds` runs them in turn and compares, `show` prints and writes the result; `callgrind`
-//! counts instructions instead. `data`, `machine` and `stats` are used by those.
+//! counts instructions instead. `bare`, `data`, `machine` and `stats` are used by those.
 
+mod bare;
 mod callgrind;
 mod data;
 mod machine;
@@ -37,7 +38,16 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
     let mut missed = Vec::new();
     for benchmark in plan::chosen(&options.names, &library)? {
         let data = data_file(root, &benchmark, &options)?;
-        let fio = fio_for(root, &benchmark, &data, &options)?;
+        let mut fio = fio_for(root, &benchmark, &data, &options)?;
+        let mut _device = None;
+        if let Some(kind) = benchmark.on.gusli {
+            fio.bare = Some((bare::program(&root.join("target/bench"))?, kind));
+            if kind == 'K' {
+                let device = bare::LoopDevice::over(&fio.file)?;
+                fio.file.clone_from(&device.0);
+                _device = Some(device);
+            }
+        }
         if options.instructions {
             instructions(root, &fio, &machine, &benchmark)?;
         } else {
@@ -69,7 +79,7 @@ fn fio_for(root: &Path, benchmark: &Benchmark, data: &DataFile, options: &Option
         None => Vec::new(),
     };
     variables.extend(benchmark.on.variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
-    Ok(Fio { program, variables, file: data.path(), core: options.core })
+    Ok(Fio { program, variables, file: data.path(), bare: None, core: options.core })
 }
 
 /// Measures one benchmark; returns a line for each claim that is not met.

@@ -3,7 +3,8 @@
 use std::{path::PathBuf, str::FromStr, thread};
 
 pub(super) const USAGE: &str = "  bench [NAME…]              compare with fio's own engines, side by side; all where none is named:
-                             posix, depth, uring, uring-cached, uring-disk, cufile12, cufile13, null, null-deep, wait
+                             posix, depth, uring, uring-cached, uring-disk, cufile12, cufile13, null, null-deep, wait,
+                             gusli, gusli-block
     --rounds N               rounds, each of which runs every command line once (9)
     --seconds S              length of each run (1)
     --apart                  give each command line a fio of its own, one after the other, also where one fio can run all at once

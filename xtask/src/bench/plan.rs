@@ -1,6 +1,7 @@
 //! The benchmarks: which fio command lines are compared with which, and what is claimed. Those on a libcufile are in [`cufile`].
 
 mod cufile;
+mod gusli;
 mod uring;
 
 use std::path::Path;
@@ -23,9 +24,11 @@ pub(super) struct Surroundings {
     pub variables: &'static [(&'static str, &'static str)],
     /// The fio that has its own engine libcufile, in place of the user's. The real libcufile takes no file without a name.
     pub with_libcufile: bool,
+    /// GUSLI's type of the device: a file, or a loop device over it.
+    pub gusli: Option<char>,
 }
 
-const PLAIN: Surroundings = Surroundings { environment: None, variables: &[], with_libcufile: false };
+const PLAIN: Surroundings = Surroundings { environment: None, variables: &[], with_libcufile: false, gusli: None };
 
 /// Several fio command lines over one file.
 pub(super) struct Benchmark {
@@ -57,6 +60,8 @@ pub(super) struct Contender {
     pub words: Vec<String>,
     /// It is one job that submits and completes in one thread, which can be pinned to a core.
     pub is_synchronous: bool,
+    /// No fio: the bare loop over GUSLI's library, at this depth.
+    pub bare: Option<u32>,
 }
 
 /// What is compared; of either, more is better.
@@ -94,6 +99,7 @@ pub(super) fn chosen(names: &[String], library: &Path) -> Result<Vec<Benchmark>,
     let mut all = vec![posix(library), depth(library)];
     all.extend(uring::all(library));
     all.extend(cufile::all(library));
+    all.extend(gusli::all(library));
     if names.is_empty() {
         return Ok(all);
     }
@@ -110,7 +116,7 @@ pub(super) fn chosen(names: &[String], library: &Path) -> Result<Vec<Benchmark>,
 
 /// What the engine itself costs: the same pread as fio's psync, all else equal.
 fn posix(library: &Path) -> Benchmark {
-    let sync = |name, words: &str| Contender { name, words: split(words), is_synchronous: true };
+    let sync = |name, words: &str| Contender { name, words: split(words), is_synchronous: true, bare: None };
     Benchmark {
         name: "posix",
         about: "gpu_io=posix on host memory against fio's psync: 4 KiB random reads, tmpfs, one thread, iodepth=1, full statistics",
@@ -133,6 +139,7 @@ fn depth(library: &Path) -> Benchmark {
         name,
         words: ours(library, &format!("--gpu_mode=pool --iodepth=32 --gpu_wait={wait}")),
         is_synchronous: false,
+        bare: None,
     };
     let against = |contender| iops(contender, "psync x16", None);
     Benchmark {
@@ -146,6 +153,7 @@ fn depth(library: &Path) -> Benchmark {
                 name: "psync x16",
                 words: split("--ioengine=psync --numjobs=16 --group_reporting --iomem_align=4k"),
                 is_synchronous: false,
+                bare: None,
             },
             pool("pool spin", "spin"),
             pool("pool yield", "yield"),

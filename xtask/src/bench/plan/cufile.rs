@@ -10,8 +10,12 @@ pub(super) fn all(library: &Path) -> [Benchmark; 5] {
 
 /// Depth on the real library, against an engine that has none. Both run in the same fio, on the same library and driver.
 fn real(library: &Path, environment: &'static str) -> Benchmark {
-    let ours =
-        |name, words: &str| Contender { name, words: backend(library, "cufile", &format!("--iodepth=32 {words}")), is_synchronous: false };
+    let ours = |name, words: &str| Contender {
+        name,
+        words: backend(library, "cufile", &format!("--iodepth=32 {words}")),
+        is_synchronous: false,
+        bare: None,
+    };
     Benchmark {
         name: environment,
         about: match environment {
@@ -23,10 +27,15 @@ fn real(library: &Path, environment: &'static str) -> Benchmark {
             }
         },
         place: Place::Disk,
-        on: Surroundings { environment: Some(environment), variables: &[], with_libcufile: true },
+        on: Surroundings { environment: Some(environment), variables: &[], with_libcufile: true, gusli: None },
         shared: [random_reads(), split("--direct=1")].concat(),
         contenders: vec![
-            Contender { name: "libcufile", words: split("--ioengine=libcufile --cuda_io=cufile --iodepth=32"), is_synchronous: false },
+            Contender {
+                name: "libcufile",
+                words: split("--ioengine=libcufile --cuda_io=cufile --iodepth=32"),
+                is_synchronous: false,
+                bare: None,
+            },
             ours("batch", "--gpu_mode=batch"),
             ours("pool", "--gpu_mode=pool"),
             ours("uring", "--gpu_io=uring"),
@@ -38,7 +47,7 @@ fn real(library: &Path, environment: &'static str) -> Benchmark {
 /// What the engine itself costs where the vendor's library returns at once, at iodepth=1 or 32. Two benchmarks, since fio's null engine keeps
 /// what a job's depth asks of it in flags that all its jobs of one process share: beside a job of depth 1, one of depth 32 does less.
 fn null(library: &Path, depth: u32) -> Benchmark {
-    let contender = |name, words| Contender { name, words, is_synchronous: true };
+    let contender = |name, words| Contender { name, words, is_synchronous: true, bare: None };
     let (name, about, mode, words) = match depth {
         1 => (
             "null",
@@ -57,7 +66,12 @@ fn null(library: &Path, depth: u32) -> Benchmark {
         name,
         about,
         place: Place::Tmpfs,
-        on: Surroundings { environment: Some("cufile-sim"), variables: &[("GPUIO_SIM_CUFILE_INSTANT", "1")], with_libcufile: false },
+        on: Surroundings {
+            environment: Some("cufile-sim"),
+            variables: &[("GPUIO_SIM_CUFILE_INSTANT", "1")],
+            with_libcufile: false,
+            gusli: None,
+        },
         shared: random_reads(),
         contenders: vec![
             contender("null", split(&format!("--ioengine=null --iodepth={depth}"))),
@@ -78,6 +92,7 @@ fn wait(library: &Path) -> Benchmark {
         name,
         words: backend(library, "cufile", &format!("--iodepth=8 --gpu_mode={mode} --gpu_wait={wait}")),
         is_synchronous: false,
+        bare: None,
     };
     let mut contenders = Vec::new();
     let mut comparisons = Vec::new();
@@ -90,7 +105,12 @@ fn wait(library: &Path) -> Benchmark {
         name: "wait",
         about: "CPU time of gpu_wait= where an operation takes 100 us: simulated libcufile, 4 KiB random reads, iodepth=8",
         place: Place::Tmpfs,
-        on: Surroundings { environment: Some("cufile-sim"), variables: &[("GPUIO_SIM_CUFILE_DELAY_US", "100")], with_libcufile: false },
+        on: Surroundings {
+            environment: Some("cufile-sim"),
+            variables: &[("GPUIO_SIM_CUFILE_DELAY_US", "100")],
+            with_libcufile: false,
+            gusli: None,
+        },
         shared: random_reads(),
         contenders,
         comparisons,

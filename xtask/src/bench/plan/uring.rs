@@ -39,7 +39,7 @@ struct Kind {
 }
 
 fn ring(library: &Path, name: &'static str, about: &'static str, place: Place, kind: Kind) -> Benchmark {
-    let contender = |name, words: Vec<String>| Contender { name, words, is_synchronous: kind.is_synchronous };
+    let contender = |name, words: Vec<String>| Contender { name, words, is_synchronous: kind.is_synchronous, bare: None };
     let depth = format!("--iodepth=32 {}", kind.words);
     // This engine's buffers are page-aligned, fio's own only where the job says so.
     let theirs = |more: &str| split(&format!("--ioengine=io_uring --iomem_align=4k {depth} {more}"));

@@ -1,0 +1,418 @@
+//! The functions of libgusli_clnt and of the shim, and the one struct that both sides share: a request. The only unsafe code of this folder.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, OnceLock};
+use std::{mem, ptr, slice};
+
+use rustix::fs::MemfdFlags;
+
+use super::log;
+use super::requests::Ended;
+use crate::common::library::{self, Opened};
+use crate::common::transport::Transfer;
+
+/// The object that build.rs has made; empty where it had no C++ compiler.
+static SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gusli_shim.so"));
+
+/// The name of a device in the library's configuration, padded with zeros.
+pub type DeviceId = [u8; 16];
+
+/// What the library says of a connected device.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Info {
+    name: [u8; 32],
+    /// What requests name the device by.
+    pub descriptor: i32,
+    /// What sizes and offsets are to be a multiple of, in bytes.
+    pub block_size: u32,
+    pub blocks: u64,
+    /// Requests in flight at most.
+    pub max_in_flight: u16,
+    flags: u16,
+}
+
+/// `io_request_base`: in flight it is the library's, which reads and writes it from threads of its own.
+#[repr(C, align(8))]
+pub struct Request(UnsafeCell<Fields>);
+
+#[repr(C)]
+struct Fields {
+    buffer: usize,
+    bytes: u64,
+    /// On the device, in bytes.
+    offset: u64,
+    descriptor: i32,
+    operation: u8,
+    /// 7 bits; the highest bit stands for a buffer that may change in flight.
+    priority: u8,
+    /// See the constants.
+    flags: u16,
+    callback: Option<unsafe extern "C" fn(*mut c_void)>,
+    context: *const Waker,
+    executor: usize,
+    result: i64,
+}
+
+/// The library need not check the range and the buffer again.
+const CHECKED: u16 = 1;
+const TRY_URING: u16 = 1 << 1;
+/// `buffer` is a list of ranges.
+const LIST: u16 = 1 << 2;
+const POLLED: u16 = 1 << 3;
+/// The rest is the library's own; with all bits set there is no id.
+const NO_ID: u16 = 0x7ff << 5;
+
+const _: () = assert!(size_of::<Request>() == 64 && size_of::<Info>() == 56);
+
+/// How all requests of a job are made.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    pub priority: u8,
+    pub try_uring: bool,
+}
+
+/// What one request is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Order {
+    pub transfer: Transfer,
+    pub descriptor: i32,
+    pub offset: u64,
+    pub buffer: usize,
+    pub bytes: u64,
+    /// `buffer` holds a list of ranges.
+    pub is_list: bool,
+    pub is_checked: bool,
+}
+
+impl Request {
+    pub fn new(manner: Manner, waker: Option<&Waker>) -> Self {
+        let uring = if manner.try_uring { TRY_URING } else { 0 };
+        let polled = if waker.is_some() { 0 } else { POLLED };
+        Self(UnsafeCell::new(Fields {
+            buffer: 0,
+            bytes: 0,
+            offset: 0,
+            descriptor: 0,
+            operation: 0,
+            priority: manner.priority & 0x7f,
+            flags: uring | polled,
+            callback: waker.map(|_| ended as unsafe extern "C" fn(*mut c_void)),
+            context: waker.map_or(ptr::null(), ptr::from_ref),
+            executor: 0,
+            result: 0,
+        }))
+    }
+}
+
+/// What a request's callback gets: whom to tell of which request.
+pub struct Waker {
+    pub ended: Arc<Ended>,
+    pub number: u32,
+}
+
+unsafe extern "C" fn ended(waker: *mut c_void) {
+    // SAFETY: the waker was given with the request, and outlives every request that is in flight (see Requests).
+    let waker = unsafe { &*waker.cast::<Waker>() };
+    waker.ended.tell(waker.number);
+}
+
+/// One range of a list, and the list's head; both lie in registered memory.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ListRange {
+    pub buffer: usize,
+    pub bytes: u64,
+    pub offset: u64,
+}
+
+pub const LIST_HEAD: usize = 8;
+const LIST_COOKIE: u32 = 0x6f69_6d6d;
+
+/// Writes a list of ranges to `at`, where the caller has room for the head and all ranges. Returns its length in bytes.
+pub fn write_list(at: usize, ranges: impl ExactSizeIterator<Item = ListRange>) -> u64 {
+    let count = ranges.len();
+    let start: *mut u8 = ptr::with_exposed_provenance_mut(at);
+    // SAFETY: the room is the transport's own part of its registered block (see Requests), aligned to 8 bytes, and no request that is in
+    // flight has a list there.
+    unsafe {
+        start.cast::<[u32; 2]>().write([count as u32, LIST_COOKIE]);
+        let first = start.add(LIST_HEAD).cast::<ListRange>();
+        ranges.enumerate().for_each(|(n, range)| first.add(n).write(range));
+    }
+    (LIST_HEAD + count * size_of::<ListRange>()) as u64
+}
+
+/// What the shim calls, in its order.
+#[repr(C)]
+struct ForShim([*const (); 4]);
+
+// SAFETY: addresses of code, which never moves.
+unsafe impl Send for ForShim {}
+// SAFETY: as for Send.
+unsafe impl Sync for ForShim {}
+
+type OfDevice = unsafe extern "C" fn(*const c_void, *const DeviceId) -> c_int;
+type Construct = unsafe extern "C" fn(
+    *const ForShim,
+    *const c_char,
+    *const c_char,
+    c_uint,
+    unsafe extern "C" fn(*const c_char, usize) -> bool,
+    *mut c_char,
+    usize,
+) -> c_int;
+type Buffer = unsafe extern "C" fn(*const ForShim, *const DeviceId, *mut c_void, u64) -> c_int;
+
+/// The library, loaded for as long as the process lives.
+pub struct Library {
+    opened: Opened,
+    /// Never closed: its code is called through the addresses below.
+    _shim: Opened,
+    for_shim: ForShim,
+    construct: Construct,
+    destroy: unsafe extern "C" fn(*const ForShim),
+    add_buffer: Buffer,
+    remove_buffer: Buffer,
+    connect: OfDevice,
+    disconnect: OfDevice,
+    force_close: unsafe extern "C" fn(*const c_void, *const DeviceId, bool) -> c_int,
+    info: unsafe extern "C" fn(*const c_void, *const DeviceId, *mut Info) -> c_int,
+    submit: unsafe extern "C" fn(*const Request),
+    error: unsafe extern "C" fn(*const Request) -> c_int,
+    done: unsafe extern "C" fn(*const Request),
+}
+
+impl Library {
+    /// The library of this process, by the first job's word.
+    pub fn get(named: Option<&str>) -> Result<&'static Self, String> {
+        static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+        LIBRARY.get_or_init(|| Self::load(named)).as_ref().map_err(Clone::clone)
+    }
+
+    /// Loads what `gusli_library=` named, or what the environment or the loader has, and the shim beside it.
+    fn load(named: Option<&str>) -> Result<Self, String> {
+        if SHIM.is_empty() {
+            return Err(
+                "gpu_backend=gusli is not in this build of libgpuio, which was made without a C++ compiler: install one (package g++) \
+                        and build again"
+                    .to_owned(),
+            );
+        }
+        let opened = match named {
+            Some(path) => library::open_named(path, "gusli_library"),
+            None => library::open("GPUIO_GUSLI_LIBRARY", &["libgusli_clnt.so", "libgusli_clnt.so.1"]),
+        };
+        let opened = opened.map_err(|line| {
+            format!(
+                "no GUSLI client library: {line}; gusli_library=/path/to/libgusli_clnt.so names one (the Python package nixl-cu12 has it), and \
+                 gpu_backend=host needs none"
+            )
+        })?;
+        let shim = open_shim()?;
+        let context = |name: &str| opened.function(&format!("_ZNK5gusli19global_clnt_context{name}"));
+        let request = |name: &str| opened.function(&format!("_ZN5gusli15io_request_base{name}"));
+        const BUFFERS: &str = "ERKNS_15backend_bdev_idERKSt6vectorINS_11io_buffer_tESaIS5_EE";
+        let for_shim = ForShim([
+            opened.function("_ZN5gusli19global_clnt_contextC1ERKNS0_11init_paramsE")?,
+            opened.function("_ZN5gusli19global_clnt_contextD1Ev")?,
+            context(&format!("18bdev_bufs_register{BUFFERS}"))?,
+            context(&format!("18bdev_bufs_unregist{BUFFERS}"))?,
+        ]);
+        // SAFETY: each address is the function of that name, in the shim by its C declaration, in the library by its C++ one, whose first
+        // argument is the object and whose references are pointers on every target that this library knows.
+        unsafe {
+            Ok(Self {
+                for_shim,
+                construct: mem::transmute::<*const (), Construct>(shim.function("gpuio_gusli_construct")?),
+                destroy: mem::transmute::<*const (), unsafe extern "C" fn(*const ForShim)>(shim.function("gpuio_gusli_destroy")?),
+                add_buffer: mem::transmute::<*const (), Buffer>(shim.function("gpuio_gusli_add_buffer")?),
+                remove_buffer: mem::transmute::<*const (), Buffer>(shim.function("gpuio_gusli_remove_buffer")?),
+                connect: mem::transmute::<*const (), OfDevice>(context("12bdev_connectERKNS_15backend_bdev_idE")?),
+                disconnect: mem::transmute::<*const (), OfDevice>(context("15bdev_disconnectERKNS_15backend_bdev_idE")?),
+                force_close: mem::transmute::<*const (), unsafe extern "C" fn(*const c_void, *const DeviceId, bool) -> c_int>(context(
+                    "16bdev_force_closeERKNS_15backend_bdev_idEb",
+                )?),
+                info: mem::transmute::<*const (), unsafe extern "C" fn(*const c_void, *const DeviceId, *mut Info) -> c_int>(context(
+                    "13bdev_get_infoERKNS_15backend_bdev_idERNS_9bdev_infoE",
+                )?),
+                submit: mem::transmute::<*const (), unsafe extern "C" fn(*const Request)>(request("9submit_ioEv")?),
+                error: mem::transmute::<*const (), unsafe extern "C" fn(*const Request) -> c_int>(request("9get_errorEv")?),
+                done: mem::transmute::<*const (), unsafe extern "C" fn(*const Request)>(request("4doneEv")?),
+                opened,
+                _shim: shim,
+            })
+        }
+    }
+
+    /// What was loaded.
+    pub fn name(&self) -> &str {
+        &self.opened.name
+    }
+
+    /// Makes the process's one context. What the library prints goes to [`log`].
+    pub fn construct(&self, config: &str, client: &str, max_requests: u32) -> Result<(), String> {
+        let text = |text: &str| CString::new(text).map_err(|_| format!("{text:?} has a zero byte in it"));
+        let (config, client) = (text(config)?, text(client)?);
+        let mut why = [0 as c_char; 256];
+        // SAFETY: all texts live through the call, the log's function for ever; the library keeps copies.
+        let made =
+            unsafe { (self.construct)(&self.for_shim, config.as_ptr(), client.as_ptr(), max_requests, said, why.as_mut_ptr(), why.len()) };
+        if made == 0 {
+            return Ok(());
+        }
+        // SAFETY: the shim ends the text with a zero within the room it was given.
+        Err(unsafe { CStr::from_ptr(why.as_ptr()) }.to_string_lossy().into_owned())
+    }
+
+    /// Undoes [`Library::construct`]. No device is connected.
+    pub fn destroy(&self) {
+        // SAFETY: the context exists (see Context), and nothing uses it any more.
+        unsafe { (self.destroy)(&self.for_shim) }
+    }
+
+    pub fn connect(&self, id: &DeviceId) -> i32 {
+        // SAFETY: the context exists as long as it has users (see Context); the object itself is empty and never looked at.
+        unsafe { (self.connect)(object(), id) }
+    }
+
+    pub fn disconnect(&self, id: &DeviceId) -> i32 {
+        // SAFETY: as in connect.
+        unsafe { (self.disconnect)(object(), id) }
+    }
+
+    /// Cancels what is in flight, without callbacks, gives up what is registered, and disconnects.
+    pub fn force_close(&self, id: &DeviceId) -> i32 {
+        // SAFETY: as in connect.
+        unsafe { (self.force_close)(object(), id, false) }
+    }
+
+    pub fn info(&self, id: &DeviceId) -> Result<Info, i32> {
+        let mut info = Info::default();
+        // SAFETY: as in connect; the library fills the struct, whose size is the interface's.
+        match unsafe { (self.info)(object(), id, &mut info) } {
+            0 => Ok(info),
+            code => Err(code),
+        }
+    }
+
+    /// Registers a range for a device; what lies in it is zero afterwards, unless it was registered for another one before.
+    pub fn add_buffer(&self, id: &DeviceId, start: usize, bytes: usize) -> i32 {
+        // SAFETY: the range is page-aligned anonymous memory of this process that stays until it is removed (see Range).
+        unsafe { (self.add_buffer)(&self.for_shim, id, ptr::with_exposed_provenance_mut(start), bytes as u64) }
+    }
+
+    pub fn remove_buffer(&self, id: &DeviceId, start: usize, bytes: usize) -> i32 {
+        // SAFETY: the range was registered for this device, and no request of it is in flight.
+        unsafe { (self.remove_buffer)(&self.for_shim, id, ptr::with_exposed_provenance_mut(start), bytes as u64) }
+    }
+
+    /// Starts a request that is not in flight.
+    #[inline]
+    pub fn submit(&self, request: &Request, order: &Order) {
+        // SAFETY: a request that is not in flight is the caller's alone (see Requests); in flight it is the library's until done().
+        unsafe {
+            let fields = &mut *request.0.get();
+            fields.buffer = order.buffer;
+            fields.bytes = order.bytes;
+            fields.offset = order.offset;
+            fields.descriptor = order.descriptor;
+            fields.operation = if order.transfer == Transfer::Read { b'R' } else { b'W' };
+            let kind = if order.is_list { LIST } else { 0 } | if order.is_checked { CHECKED } else { 0 };
+            fields.flags = fields.flags & (TRY_URING | POLLED) | kind | NO_ID;
+            fields.executor = 0;
+            fields.result = 0;
+            (self.submit)(request);
+        }
+    }
+
+    /// The code that a request has now: −1 while it is in flight.
+    #[inline]
+    pub fn error(&self, request: &Request) -> i32 {
+        // SAFETY: the request was submitted and not done yet.
+        unsafe { (self.error)(request) }
+    }
+
+    /// Gives back what the library has for a request that is not in flight any more.
+    #[inline]
+    pub fn done(&self, request: &Request) {
+        // SAFETY: error() has said that it is not in flight.
+        unsafe { (self.done)(request) }
+    }
+}
+
+/// The context's object, which has no content.
+fn object() -> *const c_void {
+    static OBJECT: u64 = 0;
+    ptr::from_ref(&OBJECT).cast()
+}
+
+/// Opens the shim from memory: it is part of this library, and on its own because it needs the C++ library.
+fn open_shim() -> Result<Opened, String> {
+    let put = || -> std::io::Result<File> {
+        let mut file = File::from(rustix::fs::memfd_create(c"gpuio-gusli-shim", MemfdFlags::CLOEXEC)?);
+        file.write_all(SHIM)?;
+        Ok(file)
+    };
+    let file = put().map_err(|error| format!("GUSLI's C++ part cannot be put into memory: {error}"))?;
+    library::open_named(&format!("/proc/self/fd/{}", file.as_raw_fd()), "libgpuio itself, GUSLI's C++ part")
+}
+
+unsafe extern "C" fn said(text: *const c_char, bytes: usize) -> bool {
+    // SAFETY: the stream hands over bytes that live through the call.
+    let text = String::from_utf8_lossy(unsafe { slice::from_raw_parts(text.cast::<u8>(), bytes) });
+    // A panic must not get into the library: there is nothing to say then.
+    std::panic::catch_unwind(|| log::take(&text)).unwrap_or(false)
+}
+
+/// Whether nobody is at the other end of a connected device's socket any more.
+pub fn is_hung_up(socket: i32) -> bool {
+    let mut asked = libc::pollfd { fd: socket, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one struct that lives through the call; a number that is no descriptor is answered as such.
+    let found = unsafe { libc::poll(&mut asked, 1, 0) };
+    found > 0 && asked.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
+/// Holds back the signal that writing to a server which is gone sends to the calling thread: it would end the process.
+pub fn hold_sigpipe() {
+    let mut set = mem::MaybeUninit::uninit();
+    // SAFETY: a place for one set, which sigemptyset fills before it is read; neither call can fail here.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+    }
+}
+
+/// Runs `body` in a forked copy of this process and hands back what it writes, or nothing where it does not end in `most`. GUSLI's context must
+/// not be made in a process that forks jobs later.
+pub fn in_a_child(most: std::time::Duration, body: impl FnOnce() -> String) -> Option<String> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
+    // SAFETY: the child runs only this closure and ends without fio's or the library's exit handlers.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_default();
+        let _ = File::from(to).write_all(said.as_bytes()); // the parent takes silence for failure
+        // SAFETY: ends this copy of the process at once.
+        unsafe { libc::_exit(0) };
+    }
+    drop(to);
+    if child < 0 {
+        return None;
+    }
+    let timeout = Timespec::try_from(most).ok();
+    let is_ready = poll(&mut [PollFd::new(&from, PollFlags::IN)], timeout.as_ref()).is_ok_and(|ready| ready > 0);
+    let mut text = String::new();
+    let read = is_ready && std::io::Read::read_to_string(&mut File::from(from), &mut text).is_ok();
+    // SAFETY: the child is this function's own and was not waited for yet.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, ptr::null_mut(), 0);
+    }
+    read.then_some(text)
+}

@@ -1,0 +1,40 @@
+//! Registered memory: room in /dev/shm, and the lock between processes.
+
+use super::on_the_real_library;
+
+on_the_real_library![too_little_shared_memory_is_refused_with_its_size, registering_waits_for_other_processes];
+
+mod run {
+    use std::time::Duration;
+
+    use rustix::fs::{FlockOperation, flock};
+
+    use super::super::Gusli;
+    use crate::harness::machine::is_root;
+    use crate::harness::skip;
+
+    pub fn too_little_shared_memory_is_refused_with_its_size(gusli: &Gusli) {
+        if !is_root() {
+            skip!("mounting needs root");
+        }
+        let mount = "mount -t tmpfs -o size=256k none /dev/shm && exec \"$@\"";
+        let words = ["unshare", "--mount", "sh", "-c", mount, "sh"];
+        for how in ["thread=1\n", "thread=0\n"] {
+            let text = format!("{how}filename=f\nsize=4m\nrw=write\nbs=64k\niodepth=8\n[a]\n");
+            let report = gusli.job(&text).through(&words).run();
+            report.refused().says_one_with(&["registering the I/O buffers takes 589824 bytes of /dev/shm, and 262144 are free", "iodepth"]);
+            let small = format!("{how}filename=f\nsize=1m\nrw=randwrite\nbs=4k\niodepth=8\nverify=crc32c\n[a]\n");
+            gusli.job(&small).through(&words).run().ok();
+        }
+    }
+
+    pub fn registering_waits_for_other_processes(gusli: &Gusli) {
+        let place = std::fs::File::open("/dev/shm").expect("/dev/shm");
+        flock(&place, FlockOperation::LockExclusive).expect("a lock");
+        let running = gusli.job("filename=f\nsize=64k\nrw=write\n[a]\n").start();
+        std::thread::sleep(Duration::from_millis(1500));
+        flock(&place, FlockOperation::Unlock).expect("an end of the lock");
+        let report = running.finish();
+        report.ok().says_nothing().assert(report.took >= Duration::from_millis(1500), "it did not wait for the lock");
+    }
+}

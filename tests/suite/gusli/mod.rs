@@ -1,0 +1,96 @@
+//! GUSLI: the real client library, from its wheel, on files and loop devices, and on the library's own devices that fail or never answer.
+//! Servers are in no registry, so what is special to them was tried by hand: see docs/gusli.md.
+
+mod data;
+mod failures;
+mod files;
+mod limits;
+mod memory;
+mod refusals;
+
+use std::path::Path;
+
+use crate::harness::{Fio, Run, library, target};
+
+/// Makes one `#[test]` of each function named, on fio 3.33. The function gets a [`Gusli`] of its own.
+macro_rules! on_the_real_library {
+    ($($test:ident),* $(,)?) => {$(
+        #[test]
+        fn $test() { run::$test(&crate::gusli::Gusli::get("3.33")) }
+    )*};
+}
+use on_the_real_library;
+
+/// The same on each of the four fios.
+macro_rules! on_the_real_library_and_every_fio {
+    ($($test:ident),* $(,)?) => {$(
+        mod $test {
+            #[test]
+            fn fio_3_25() { super::run::$test(&crate::gusli::Gusli::get("3.25")) }
+            #[test]
+            fn fio_3_33() { super::run::$test(&crate::gusli::Gusli::get("3.33")) }
+            #[test]
+            fn fio_3_39() { super::run::$test(&crate::gusli::Gusli::get("3.39")) }
+            #[test]
+            fn fio_3_41() { super::run::$test(&crate::gusli::Gusli::get("3.41")) }
+        }
+    )*};
+}
+use on_the_real_library_and_every_fio;
+
+const MIB: u64 = 1 << 20;
+
+/// A fio with GUSLI's client library.
+struct Gusli {
+    fio: Fio,
+    variables: Vec<(String, String)>,
+}
+
+impl Gusli {
+    fn get(version: &'static str) -> Self {
+        let variables = sim_env::prepare("gusli", target(), &[]).unwrap_or_else(|why| panic!("gusli: {why}"));
+        Self { fio: Fio::get(version), variables }
+    }
+
+    /// A job file for GUSLI. `text` goes on where `[global]` has begun.
+    fn job(&self, text: &str) -> Run {
+        self.file(&format!("[global]\nioengine=external:{}\ngpu_backend=gusli\n{text}", library().display()))
+    }
+
+    /// A job file just as it is.
+    fn file(&self, text: &str) -> Run {
+        self.under(self.fio.job_file(text))
+    }
+
+    fn under(&self, run: Run) -> Run {
+        self.variables.iter().fold(run, |run, (name, value)| run.env(name, value))
+    }
+
+    /// psync reads with verification what a job of this library has written.
+    #[track_caller]
+    fn psync_verifies(&self, text: &str) {
+        self.fio.job_file(&format!("[global]\nioengine=psync\nrw=read\n{text}[a]\n")).run().ok();
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.fio.path(name).display().to_string()
+    }
+}
+
+/// The library's shared memory of a job is gone when the job is. Other jobs may have some of the same name now.
+#[track_caller]
+fn left_nothing(run: impl FnOnce()) {
+    let names = || std::fs::read_dir("/dev/shm").map_or(0, |all| all.flatten().filter(|file| is_ours(&file.path())).count());
+    run();
+    for _ in 0..500 {
+        if names() == 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("something is left in /dev/shm");
+}
+
+fn is_ours(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gs_"))
+}
