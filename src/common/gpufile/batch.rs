@@ -10,7 +10,6 @@ use super::codes::{self, Failure};
 use super::entries::{Entry, Event};
 use super::lanes::{Kind, Lanes};
 use super::{Direct, Library, Vendor};
-use crate::common::blocking::Blocking;
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Bell, Deadline, Manner};
 
@@ -110,7 +109,7 @@ impl<T: Copy, V: Vendor> Batches<T, V> {
         while let Some(&name) = self.backlog.front() {
             let Some(slot) = &mut self.slots[name] else { break };
             let entry = Entry::new(&slot.operation, slot.done, name);
-            if !V::TAKES_MISALIGNED && !entry.is_aligned() {
+            if Direct::<V>::must_go_round(&slot.operation, slot.done) {
                 self.backlog.pop_front();
                 self.do_again(name);
                 continue;
@@ -162,7 +161,7 @@ impl<T: Copy, V: Vendor> Batches<T, V> {
     /// Does one operation by blocking calls in place of its batch.
     fn do_again(&mut self, name: usize) {
         if let Some(slot) = self.release(name) {
-            let moved = finish(&mut self.direct, &slot);
+            let moved = self.direct.run_rest(&slot.operation, slot.done);
             self.ended.push_back((slot.operation.tag, moved));
         }
     }
@@ -274,15 +273,6 @@ impl<T: Copy, V: Vendor> Batches<T, V> {
         }
         self.in_flight -= count;
         count
-    }
-}
-
-/// Does the rest of an operation by blocking calls.
-fn finish<T: Copy, V: Vendor>(direct: &mut Direct<V>, slot: &Slot<T>) -> Moved {
-    let Slot { operation, done, .. } = slot;
-    match done {
-        0 => direct.run(operation),
-        done => Moved::bytes(done + direct.run(&operation.after(*done)).bytes),
     }
 }
 

@@ -25,6 +25,7 @@ fn each_step_of_an_init_that_fails_gives_back_what_was_taken(gpu: &Gpu) {
     for (knob, value, more) in [
         ("GPUIO_SIM_CUFILE_FAIL_OPEN", "1", ""),
         ("GPUIO_SIM_CUFILE_FAIL_STREAM", "1", "gpu_mode=stream\n"),
+        ("GPUIO_SIM_CUFILE_FAIL_STREAM", "3", "gpu_mode=stream\niodepth=8\n"),
         ("GPUIO_SIM_FAIL_ALLOC", "1", ""),
         ("GPUIO_SIM_FAIL_ALLOC", "1", deep),
         ("GPUIO_SIM_CUFILE_FAIL_BUF", "1", ""),
