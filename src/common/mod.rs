@@ -1,4 +1,5 @@
-//! What all vendors share. A vendor implements [`transport::Transport`]; nothing in here knows a vendor, the engine or fio.
+//! What all vendors share. A vendor implements [`transport::Transport`]; nothing in here knows the engine or fio, and a vendor only the files
+//! of [`gpu`] that say what is CUDA's and what is HIP's.
 
 pub mod blocking;
 pub mod bounce;

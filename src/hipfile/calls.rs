@@ -21,9 +21,9 @@ impl Hipfile {
     }
 }
 
-/// Tells a libhipfile that is loaded later not to fall back to host memory.
+/// Tells a libhipfile that is loaded next not to fall back to host memory.
 pub fn forbid_compat_mode() {
-    // SAFETY: std's lock keeps this library's own readers away, fio reads no environment once its jobs run, and of AMD's libraries none is
-    // loaded yet in this process.
+    // SAFETY: std's lock keeps this library's own readers away, fio reads no environment once its jobs run, the HIP runtime has read its own
+    // when it was initialised, which is over, and libhipfile is not loaded yet. No other thread that reads it is known.
     unsafe { std::env::set_var(super::ALLOW_COMPAT_MODE, "false") };
 }

@@ -40,6 +40,13 @@ impl Vendor for Hipfile {
         &PLACE
     }
 
+    fn before_loading() {
+        let said = *SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_some_and(|(_, require_direct)| require_direct) {
+            calls::forbid_compat_mode();
+        }
+    }
+
     fn load(from: &Opened) -> Result<Self, String> {
         Self::load(from, str::to_owned)
     }
@@ -75,29 +82,24 @@ pub fn is_present(require_direct: bool) -> Result<(), String> {
     gpufile::Library::<Hipfile>::get().map(|_| ())
 }
 
+/// A process, and whether its first job requires the direct path.
+static SAID: Mutex<Option<(u32, bool)>> = Mutex::new(None);
+
 fn agree(require_direct: bool) -> Result<(), String> {
-    /// The process, and what its first job said.
-    static SAID: Mutex<Option<(u32, bool)>> = Mutex::new(None);
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     match *said {
+        Some((process, first)) if process == std::process::id() && first != require_direct => Err(format!(
+            "gpu_require_direct={} contradicts gpu_require_direct={} of another job in this process: libhipfile reads {ALLOW_COMPAT_MODE} \
+             once; give all jobs the same, or use thread=0",
+            u32::from(require_direct),
+            u32::from(first)
+        )),
         // A forked job has a say of its own.
-        Some((process, first)) if process == std::process::id() => {
-            if first == require_direct {
-                return Ok(());
-            }
-            return Err(format!(
-                "gpu_require_direct={} contradicts gpu_require_direct={} of another job in this process: libhipfile reads {ALLOW_COMPAT_MODE} \
-                 once; give all jobs the same, or use thread=0",
-                u32::from(require_direct),
-                u32::from(first)
-            ));
+        _ => {
+            *said = Some((std::process::id(), require_direct));
+            Ok(())
         }
-        _ => *said = Some((std::process::id(), require_direct)),
     }
-    if require_direct {
-        calls::forbid_compat_mode();
-    }
-    Ok(())
 }
 
 /// Why the bytes of a job on files at `path` do not go straight between storage and GPU, as far as that can be told before.

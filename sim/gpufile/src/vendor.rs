@@ -30,7 +30,7 @@ pub struct Rules {
     pub syncs_bounced_writes: bool,
     /// What an asynchronous call has moved is 0 from its submission on.
     pub clears_results: bool,
-    /// Codes, and failures of transfers as [`crate::transfer::Failure`] has them.
+    /// Codes; of transfers an errno or a code to be told by errno where positive, what a call returns where negative.
     pub bad_file: c_int,
     pub unknown_file: c_int,
     pub outside: c_int,

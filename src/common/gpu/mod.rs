@@ -113,8 +113,8 @@ impl<V: Vendor> Runtime<V> {
     /// The name of a code, its meaning, and the number.
     pub fn explain(&self, error: DeviceError) -> String {
         match self.own.words(error.0) {
-            (Some(name), Some(meaning)) => format!("{name} ({}: {meaning})", error.0),
-            (Some(name), None) => format!("{name} ({})", error.0),
+            (Some(name), Some(meaning)) if meaning != name => format!("{name} ({}: {meaning})", error.0),
+            (Some(name), _) => format!("{name} ({})", error.0),
             _ => format!("{} error {}", V::NAME, error.0),
         }
     }

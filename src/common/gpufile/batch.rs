@@ -10,7 +10,6 @@ use super::codes::{self, Failure};
 use super::entries::{Entry, Event};
 use super::lanes::{Kind, Lanes};
 use super::{Direct, Library, Vendor};
-use crate::common::blocking::Blocking;
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Bell, Deadline, Manner};
 
@@ -67,6 +66,14 @@ struct Slot {
     class: Option<usize>,
 }
 
+impl Slot {
+    /// Whether no batch of the vendor's takes it, so that it is done by a blocking call.
+    #[inline]
+    fn must_go_round<V: Vendor>(&self) -> bool {
+        Direct::<V>::must_go_round(&self.operation, self.done)
+    }
+}
+
 impl<V: Vendor> Batches<V> {
     /// Batches for `depth` operations, whose tags are below that. `slabs` bounds them in compat mode.
     pub fn new(direct: Direct<V>, depth: usize, slabs: Option<Box<dyn Limit>>, manner: Manner) -> Result<Self, String> {
@@ -100,8 +107,7 @@ impl<V: Vendor> Batches<V> {
 
     fn submit_all(&mut self) {
         while let Some(&name) = self.backlog.front() {
-            let is_refused = self.slots[name].as_ref().is_some_and(|slot| Self::is_refused(&Entry::new(&slot.operation, slot.done, name)));
-            if is_refused {
+            if self.slots[name].as_ref().is_some_and(Slot::must_go_round::<V>) {
                 self.do_again(name);
             } else if !self.collect(name) {
                 break;
@@ -116,19 +122,13 @@ impl<V: Vendor> Batches<V> {
         }
     }
 
-    /// Whether the vendor's batches do not take this operation, which is done by a blocking call instead.
-    #[inline]
-    fn is_refused(entry: &Entry) -> bool {
-        !V::TAKES_MISALIGNED && !entry.is_aligned()
-    }
-
     /// Gives an operation to a batch for its next submission. Returns whether one had room.
     fn collect(&mut self, name: usize) -> bool {
         let Some(slot) = &mut self.slots[name] else { return true };
-        let entry = Entry::new(&slot.operation, slot.done, name);
-        if Self::is_refused(&entry) {
+        if slot.must_go_round::<V>() {
             return false;
         }
+        let entry = Entry::new(&slot.operation, slot.done, name);
         let Some(lane) = self.lanes.room(Kind::of(&entry)) else { return false };
         if let Some(slabs) = &mut self.slabs {
             slot.class = slabs.take(slot.operation.buffer.len() - slot.done);
@@ -170,7 +170,7 @@ impl<V: Vendor> Batches<V> {
     /// Does one operation by blocking calls in place of its batch.
     fn do_again(&mut self, name: usize) {
         if let Some(slot) = self.release(name) {
-            let moved = finish(&mut self.direct, &slot);
+            let moved = self.direct.run_rest(&slot.operation, slot.done);
             self.ended.push_back((slot.operation.tag, moved));
         }
     }
@@ -283,15 +283,6 @@ impl<V: Vendor> Batches<V> {
         }
         self.in_flight -= count;
         count
-    }
-}
-
-/// Does the rest of an operation by blocking calls.
-fn finish<V: Vendor>(direct: &mut Direct<V>, slot: &Slot) -> Moved {
-    let Slot { operation, done, .. } = slot;
-    match done {
-        0 => direct.run(operation),
-        done => Moved::bytes(done + direct.run(&operation.after(*done)).bytes),
     }
 }
 

@@ -32,6 +32,19 @@ impl<V: Vendor> Direct<V> {
         let moved = bounce.run(&operation.after(done - half));
         if moved.errno == 0 { Ok(moved.bytes.saturating_sub(half)) } else { Err(moved) }
     }
+
+    /// Moves what is left after `done` bytes that another call has moved. Returns all that is moved then.
+    pub fn run_rest<T: Copy>(&mut self, operation: &Operation<T>, done: usize) -> Moved {
+        let half = if V::TAKES_MISALIGNED { 0 } else { done % ALIGNMENT };
+        let moved = self.run(&operation.after(done - half));
+        if done > 0 { Moved::bytes(done + moved.bytes.saturating_sub(half)) } else { moved }
+    }
+
+    /// Whether the library must not see what is left after `done` bytes of an operation.
+    #[inline]
+    pub fn must_go_round<T>(operation: &Operation<T>, done: usize) -> bool {
+        !V::TAKES_MISALIGNED && !is_aligned(operation, done)
+    }
 }
 
 impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
@@ -43,7 +56,7 @@ impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
 
     fn run(&mut self, operation: &Operation<T>) -> Moved {
         move_all(operation.buffer.len(), |done| {
-            if !V::TAKES_MISALIGNED && !is_aligned(operation, done) {
+            if Self::must_go_round(operation, done) {
                 return self.go_round(operation, done);
             }
             self.library.calls.transfer::<V, T>(operation, done).map_err(Failure::moved)

@@ -60,6 +60,9 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// What the process has of it.
     fn place() -> &'static Place<Self>;
 
+    /// Before the library is loaded into this process, once the GPU's runtime is there.
+    fn before_loading() {}
+
     fn load(from: &Opened) -> Result<Self, String>;
 
     fn version(&self) -> Option<String>;
@@ -148,7 +151,7 @@ impl<V: Vendor> Files<V> {
 
     /// `count` streams for `depth` operations.
     pub fn streams<T: Copy>(&self, depth: usize, count: usize, manner: Manner) -> Result<Streams<T, V>, String> {
-        Streams::new(self.library(), &self.gpu, depth, count, manner)
+        Streams::new(self.worker(), &self.gpu, depth, count, manner)
     }
 
     /// Batches for `depth` operations. `limit` bounds them where the library has only so many of something.

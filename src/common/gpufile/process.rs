@@ -37,6 +37,7 @@ impl<V: Vendor> Library<V> {
     }
 
     fn load() -> Result<Self, String> {
+        V::before_loading();
         let (variable, names) = V::LIBRARY;
         let opened = library::open(variable, names).map_err(|line| format!("no {}: {line}; {}", V::NAME, V::NO_LIBRARY))?;
         let calls = Calls::load(&opened, |role| format!("{}{role}", V::PREFIX))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::calls::Parameters;
 use super::codes::Failure;
 use super::process::Library;
-use super::{Device, Vendor};
+use super::{Device, Direct, Vendor};
 use crate::common::gpu::{GpuStream, Notices};
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Deadline, Manner};
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The streams of one job.
 pub struct Streams<T, V: Vendor> {
     library: &'static Library<V>,
+    /// For what the asynchronous call must not see.
+    direct: Direct<V>,
     streams: Vec<GpuStream<V::Runtime>>,
     parameters: Parameters,
     notices: Notices,
@@ -49,12 +51,14 @@ struct Slot<T> {
 
 impl<T: Copy, V: Vendor> Streams<T, V> {
     /// `count` streams for `depth` operations.
-    pub fn new(library: &'static Library<V>, device: &Arc<Device<V>>, depth: usize, count: usize, manner: Manner) -> Result<Self, String> {
+    pub fn new(direct: Direct<V>, device: &Arc<Device<V>>, depth: usize, count: usize, manner: Manner) -> Result<Self, String> {
+        let library = direct.library;
         if !library.calls.has_streams() {
             return Err(format!("gpu_mode=stream needs a newer {} than {}: use gpu_mode={}", V::NAME, library.version, V::OTHER_MODES));
         }
         let mut streams = Self {
             library,
+            direct,
             streams: Vec::with_capacity(count),
             parameters: Parameters::new(depth),
             notices: Notices::new(depth),
@@ -69,12 +73,18 @@ impl<T: Copy, V: Vendor> Streams<T, V> {
         };
         for _ in 0..count {
             let stream = GpuStream::new(device)?;
-            library.calls.register_stream(stream.address()).map_err(|failure| {
-                format!("{}StreamRegister: {}; use gpu_mode={}", V::PREFIX, Library::<V>::explain(failure), V::OTHER_MODES)
-            })?;
+            if let Err(failure) = library.calls.register_stream(stream.address()) {
+                streams.deregister();
+                let why = Library::<V>::explain(failure);
+                return Err(format!("{}StreamRegister: {why}; use gpu_mode={}", V::PREFIX, V::OTHER_MODES));
+            }
             streams.streams.push(stream);
         }
         Ok(streams)
+    }
+
+    fn deregister(&self) {
+        self.streams.iter().for_each(|stream| self.library.calls.deregister_stream(stream.address()));
     }
 
     /// Starts what waits, as far as there is room.
@@ -82,6 +92,10 @@ impl<T: Copy, V: Vendor> Streams<T, V> {
         while self.running < MOST_IN_FLIGHT {
             let Some(name) = self.backlog.pop_front() else { return };
             let Some(slot) = &mut self.slots[name] else { continue };
+            if Direct::<V>::must_go_round(&slot.operation, slot.done) {
+                self.go_round(name);
+                continue;
+            }
             slot.stream = self.next;
             slot.is_running = true;
             self.next = (self.next + 1) % self.streams.len();
@@ -99,6 +113,14 @@ impl<T: Copy, V: Vendor> Streams<T, V> {
                 Err(failure) => self.end(name, Err(failure)),
             }
         }
+    }
+
+    #[cold]
+    fn go_round(&mut self, name: usize) {
+        let Some(slot) = self.slots[name].take() else { return };
+        self.free.push(name);
+        let moved = self.direct.run_rest(&slot.operation, slot.done);
+        self.ended.push((slot.operation.tag, moved));
     }
 
     /// Takes the result of one call: the operation has ended, or its rest goes before everything that waits.
@@ -211,11 +233,10 @@ impl<T: Copy + Send + 'static, V: Vendor> Transport<T> for Streams<T, V> {
         if !is_quiet {
             self.parameters.leak(); // the library may still read them
         }
-        for stream in self.streams.drain(..) {
-            self.library.calls.deregister_stream(stream.address());
-            if !is_quiet {
-                std::mem::forget(stream); // destroying it would wait for ever
-            }
+        self.deregister();
+        let streams = std::mem::take(&mut self.streams);
+        if !is_quiet {
+            std::mem::forget(streams); // destroying one would wait for ever
         }
         self.in_flight = 0;
         is_quiet

@@ -6,6 +6,7 @@ use crate::harness::{Run, noise, skip};
 
 on!([hipfile_sim = "hipfile-sim"]: [
     off_4_kib_nothing_reaches_the_library_and_the_bytes_are_right,
+    off_4_kib_no_stream_is_used,
     off_4_kib_fails_where_the_direct_path_is_required,
     a_short_read_at_the_end_of_a_file_is_no_error_where_the_direct_path_is_required,
     the_direct_path_is_taken_and_the_report_names_it,
@@ -48,6 +49,16 @@ fn off_4_kib_nothing_reaches_the_library_and_the_bytes_are_right(gpu: &Gpu) {
     let is_whole = |call: &&super::calls::Call, key| call.number(key).is_some_and(|number| number % 4096 == 0);
     assert!(writes.iter().all(|call| is_whole(call, "size") && is_whole(call, "file_offset") && is_whole(call, "offset")));
     assert_eq!(calls.good("cuFileDriverClose").iter().filter_map(|call| call.number("bounced")).sum::<i64>(), 0);
+}
+
+fn off_4_kib_no_stream_is_used(gpu: &Gpu) {
+    let text = "size=256k\nbssplit=512/40:4k/30:8k/30\nrw=randwrite\nverify=crc32c\niodepth=8\ngpu_mode=stream\nfilename=f\n[a]\n";
+    let report = gpu.job(text).run();
+    report.ok().assert(report.sum("read", "io_bytes") >= MIB / 4, "not all was read back");
+    let calls = gpu.calls();
+    let writes = calls.0.iter().filter(|call| call.name == "cuFileAsyncWrite");
+    let sizes: Vec<_> = writes.filter_map(|call| call.number("size")).collect();
+    assert!(!sizes.is_empty() && sizes.iter().all(|size| size % 4096 == 0), "{sizes:?}");
 }
 
 fn off_4_kib_fails_where_the_direct_path_is_required(gpu: &Gpu) {
@@ -244,7 +255,8 @@ fn streams_resume_and_tell_failures(gpu: &Gpu) {
         let text =
             format!("size=1m\nbssplit=4k/50:64k/50\nrw=randrw\nverify=crc32c\niodepth=32\ngpu_mode=stream\nthread={thread}\nnumjobs=2\n");
         let run = gpu.job(&format!("{text}[a]\nfilename_format=f.$jobnum\n"));
-        run.env("GPUIO_SIM_HIPFILE_SHORT_EVERY", "3").run().ok().counts("read", "short_ios", 0);
+        let run = run.env("GPUIO_SIM_HIPFILE_SHORT_EVERY", "3").env("GPUIO_SIM_HIPFILE_SHORT_BYTES", "1000");
+        run.run().ok().counts("read", "short_ios", 0);
     }
     let run = write(gpu, "gpu_mode=stream\niodepth=4\n").env("GPUIO_SIM_HIPFILE_FAIL_IO", "5!:5");
     run.run().fails_with(libc::EIO);

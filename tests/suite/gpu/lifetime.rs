@@ -4,7 +4,7 @@ use super::{Gpu, MIB, on_every_library, on_every_simulated_library};
 use crate::harness::machine::wait_until_open;
 
 on_every_library![
-    a_posix_job_that_starts_first_does_not_break_a_cufile_job,
+    a_posix_job_that_starts_first_does_not_break_a_direct_job,
     closing_the_driver_leaves_other_jobs_their_device,
     a_forked_job_after_a_thread_is_told_why_it_cannot_run,
     what_the_job_allocated_is_freed,
@@ -25,6 +25,7 @@ fn each_step_of_an_init_that_fails_gives_back_what_was_taken(gpu: &Gpu) {
     for (knob, value, more) in [
         ("GPUIO_SIM_CUFILE_FAIL_OPEN", "1", ""),
         ("GPUIO_SIM_CUFILE_FAIL_STREAM", "1", "gpu_mode=stream\n"),
+        ("GPUIO_SIM_CUFILE_FAIL_STREAM", "3", "gpu_mode=stream\niodepth=8\n"),
         ("GPUIO_SIM_FAIL_ALLOC", "1", ""),
         ("GPUIO_SIM_FAIL_ALLOC", "1", deep),
         ("GPUIO_SIM_CUFILE_FAIL_BUF", "1", ""),
@@ -142,7 +143,7 @@ fn what_the_job_allocated_is_freed(gpu: &Gpu) {
     }
 }
 
-fn a_posix_job_that_starts_first_does_not_break_a_cufile_job(gpu: &Gpu) {
+fn a_posix_job_that_starts_first_does_not_break_a_direct_job(gpu: &Gpu) {
     let text = "gpu_dev_ids=1\nsize=256k\nbs=16k\nrw=randwrite\nverify=md5\nthread=1\n[posix]\ncuda_io=posix\nfilename=f\n\
                 [cufile]\nstartdelay=0\nstonewall\ncuda_io=cufile\nfilename=g\n[both]\nstonewall\ncuda_io=posix\nfilename=h\n[and]\ncuda_io=cufile\nfilename=i\n";
     let report = gpu.job(text).env("GPUIO_SIM_DEVICES", "2").run();

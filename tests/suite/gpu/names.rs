@@ -8,9 +8,9 @@ use crate::harness::{Run, library, target};
 
 on_every_simulated_library![the_ready_job_files_run];
 on_every_library![
-    the_example_for_cufile_runs_unmodified,
+    the_example_for_direct_io_runs_unmodified,
     the_example_for_posix_runs_unmodified,
-    the_name_alone_means_cufile,
+    the_name_alone_means_its_backend,
     mixed_blocks_and_both_ways_of_io_share_one_process,
 ];
 
@@ -48,7 +48,7 @@ fn run_example(gpu: &Gpu, name: &str, more: &[&str]) -> crate::harness::Report {
     run.env("GPU_DEV_IDS", "0:1").env("FIO_DIR", gpu.fio.folder.path()).run()
 }
 
-fn the_example_for_cufile_runs_unmodified(gpu: &Gpu) {
+fn the_example_for_direct_io_runs_unmodified(gpu: &Gpu) {
     let report = run_example(gpu, "libcufile-cufile.fio", &[]);
     report.ok().assert(report.jobs().len() == 96, "not 6 sections of 16 jobs");
     report.counts("read", "io_bytes", 64 * MIB).counts("write", "io_bytes", 64 * MIB);
@@ -72,7 +72,7 @@ fn sparse(path: &Path) {
     std::fs::File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file of holes");
 }
 
-fn the_name_alone_means_cufile(gpu: &Gpu) {
+fn the_name_alone_means_its_backend(gpu: &Gpu) {
     let text = "[global]\nioengine=libcufile\ndirect=1\nsize=256k\nbs=4k\n[a]\nfilename=f\nrw=randwrite\nverify=crc32c\n";
     let report = named(gpu, gpu.fio.job_file(&gpu.words(text))).run();
     report.ok().assert(

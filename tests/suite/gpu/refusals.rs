@@ -6,7 +6,7 @@ use crate::harness::{Run, skip};
 
 on_every_simulated_library![
     a_missing_driver_is_said,
-    a_missing_libcufile_is_said,
+    a_missing_library_is_said,
     a_library_that_is_another_is_said,
     a_machine_without_a_gpu_is_said,
     auto_takes_host_memory_where_there_is_no_gpu_and_says_why,
@@ -28,7 +28,7 @@ fn a_missing_driver_is_said(gpu: &Gpu) {
     gpu.refused_with(&report, &["no NVIDIA driver: libcuda.so.1 and libcuda.so cannot be loaded", "install the driver"]);
 }
 
-fn a_missing_libcufile_is_said(gpu: &Gpu) {
+fn a_missing_library_is_said(gpu: &Gpu) {
     let report = plain(gpu).env(&gpu.words("GPUIO_CUFILE_LIBRARY"), gpu.words("/none/libcufile.so.0")).run();
     gpu.refused_with(&report, &["no libcufile: /none/libcufile.so.0 (named by GPUIO_CUFILE_LIBRARY)", "gpu_io=posix"]);
     // The way that the line offers works.
