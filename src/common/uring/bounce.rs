@@ -2,50 +2,39 @@
 
 use std::sync::Arc;
 
-use crate::common::device::{Device, DeviceError, DeviceMemory, Kind};
+use crate::common::device::{Device, DeviceMemory, Kind};
 use crate::common::transport::{Buffer, Transfer};
 
 pub struct BounceBlock {
     device: Arc<dyn Device>,
+    /// As large as the job's block; an operation lies at the same offset in both.
     memory: Option<DeviceMemory>,
-    bytes: usize,
-    /// It is as large as the job's block, and an operation lies at the same offset in both; else it holds one operation at a time.
-    is_whole: bool,
+    base: usize,
     /// Copies were started since the last [`BounceBlock::finish`].
     is_copying: bool,
 }
 
 impl BounceBlock {
-    /// A block that grows with the operations of a job, which comes with one at a time until [`BounceBlock::attach`].
+    /// A block that has no memory until [`BounceBlock::attach`].
     pub fn new(device: Arc<dyn Device>) -> Self {
-        Self { device, memory: None, bytes: 0, is_whole: false, is_copying: false }
+        Self { device, memory: None, base: 0, is_copying: false }
     }
 
     /// Makes it as large as the job's own block. The error is a line for the user.
     pub fn attach(&mut self, bytes: usize) -> Result<Buffer, String> {
-        self.is_whole = true;
-        self.grow(bytes).map_err(|error| {
+        self.memory = None; // the old one goes before the new one comes
+        let memory = DeviceMemory::new(self.device.clone(), Kind::Pinned, bytes).map_err(|error| {
             let what = self.device.explain(error);
             format!("gpu_io=uring: no pinned memory to pass I/O through: {bytes} bytes were asked for on {}: {what}", self.device.place())
-        })
+        })?;
+        self.base = self.memory.insert(memory).address();
+        Ok(Buffer::at(self.base, bytes))
     }
 
     /// Where the bytes of an operation pass that lies `at` bytes into the job's block.
     #[inline]
-    pub fn place(&mut self, at: usize, bytes: usize) -> Result<Buffer, DeviceError> {
-        match &self.memory {
-            Some(memory) if self.is_whole => Ok(Buffer::at(memory.address() + at, bytes)),
-            _ => self.grow(bytes),
-        }
-    }
-
-    fn grow(&mut self, bytes: usize) -> Result<Buffer, DeviceError> {
-        if self.bytes < bytes {
-            self.memory = None; // the old one goes before the new one comes
-            self.memory = Some(DeviceMemory::new(self.device.clone(), Kind::Pinned, bytes)?);
-            self.bytes = bytes;
-        }
-        Ok(Buffer::at(self.memory.as_ref().map_or(0, DeviceMemory::address), bytes))
+    pub fn place(&self, at: usize, bytes: usize) -> Buffer {
+        Buffer::at(self.base + at, bytes)
     }
 
     /// Starts what a write needs before it is submitted, or a read after it has come: a copy between `device`, an address there, and `host`.

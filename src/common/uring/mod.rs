@@ -37,18 +37,18 @@ pub struct Settings {
     pub device: Option<Arc<dyn Device>>,
 }
 
-/// The ring of one job. What attach() and file_opened() were not told of is moved all the same, unregistered: io_submit_mode=offload gives a
-/// job the buffers and files of another.
-pub struct Uring<T> {
+/// The ring of one job. What could not be registered is moved all the same.
+pub struct Uring {
     ring: Ring,
     manner: Manner,
     register: bool,
     block: Block,
     files: Files,
     bounce: Option<BounceBlock>,
-    /// By number, which is the entry's name in the ring.
-    slots: Vec<Option<Slot<T>>>,
-    free: Vec<u32>,
+    /// By the operation's tag, which is the entry's name in the ring, too. One that is out of date stays until its tag comes again: moving
+    /// it out would copy all of it.
+    slots: Vec<Option<Slot>>,
+    in_flight: usize,
     /// Writes whose bytes are on the way to the bounce block; they go to the ring with the next commit.
     copying: Vec<u32>,
     /// Reads whose bytes are on the way from the bounce block, and whatever failed outside of the ring.
@@ -58,8 +58,7 @@ pub struct Uring<T> {
 }
 
 /// An operation while this transport has it.
-struct Slot<T> {
-    tag: T,
+struct Slot {
     transfer: Transfer,
     fd: RawFd,
     offset: u64,
@@ -71,8 +70,8 @@ struct Slot<T> {
     tries: u16,
 }
 
-impl<T: Copy> Uring<T> {
-    /// Makes the ring, for the calling thread. The error is a line for the user.
+impl Uring {
+    /// Makes the ring, for the calling thread and operations whose tags are below the depth. The error is a line for the user.
     pub fn open(settings: Settings) -> Result<Self, String> {
         let depth = settings.depth.max(1);
         Ok(Self {
@@ -83,7 +82,7 @@ impl<T: Copy> Uring<T> {
             files: Files::default(),
             bounce: settings.device.map(BounceBlock::new),
             slots: (0..depth).map(|_| None).collect(),
-            free: (0..depth as u32).rev().collect(),
+            in_flight: 0,
             copying: Vec::with_capacity(depth),
             ended: VecDeque::with_capacity(depth),
             quiet: None,
@@ -92,7 +91,7 @@ impl<T: Copy> Uring<T> {
 
     /// Operations that are the kernel's now.
     fn in_kernel(&self) -> usize {
-        self.slots.len() - self.free.len() - self.copying.len() - self.ended.len() - self.ring.collected()
+        self.in_flight - self.copying.len() - self.ended.len() - self.ring.collected()
     }
 
     /// Gives what is left of an operation to the ring. The error is an errno.
@@ -141,17 +140,14 @@ impl<T: Copy> Uring<T> {
 
     /// Hands an operation that has ended to the engine.
     #[inline]
-    fn hand_back(&mut self, number: u32, moved: Moved, done: &mut dyn FnMut(T, Moved)) {
-        // The slot stays as it is until its number is given out again: moving it out would copy all of it.
-        if let Some(slot) = &self.slots[number as usize] {
-            self.free.push(number);
-            done(slot.tag, moved);
-        }
+    fn hand_back(&mut self, number: u32, moved: Moved, done: &mut dyn FnMut(u32, Moved)) {
+        self.in_flight -= 1;
+        done(number, moved);
     }
 
     /// Hands back at most `max` operations that have ended by now; returns how many.
     #[inline]
-    fn collect(&mut self, max: usize, done: &mut dyn FnMut(T, Moved)) -> usize {
+    fn collect(&mut self, max: usize, done: &mut dyn FnMut(u32, Moved)) -> usize {
         let mut found = 0;
         if self.bounce.is_some() {
             self.land(max);
@@ -223,9 +219,9 @@ impl<T: Copy> Uring<T> {
 
     /// Where the kernel is to find the bytes of an operation, and whether they are still on the way there. The error is the device's code.
     #[inline]
-    fn host_side(&mut self, operation: &Operation<T>) -> Result<(Buffer, bool), i32> {
+    fn host_side(&mut self, operation: &Operation<u32>) -> Result<(Buffer, bool), i32> {
         let Some(bounce) = &mut self.bounce else { return Ok((operation.buffer, false)) };
-        let buffer = bounce.place(operation.at, operation.buffer.len()).map_err(|error| error.0)?;
+        let buffer = bounce.place(operation.at, operation.buffer.len());
         let is_write = operation.transfer == Transfer::Write;
         if is_write {
             bounce.start_copy(Transfer::Write, operation.base + operation.at, buffer)?;
@@ -234,7 +230,7 @@ impl<T: Copy> Uring<T> {
     }
 }
 
-impl<T: Copy> Transport<T> for Uring<T> {
+impl Transport<u32> for Uring {
     fn is_synchronous(&self) -> bool {
         false
     }
@@ -267,22 +263,22 @@ impl<T: Copy> Transport<T> for Uring<T> {
     }
 
     #[inline]
-    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
-        let Some(&number) = self.free.last() else {
-            return if self.quiet.is_none() { Submitted::Busy } else { Submitted::Done(Moved::failed(libc::ECANCELED, 0)) };
-        };
+    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+        if self.quiet.is_some() {
+            return Submitted::Done(Moved::failed(libc::ECANCELED, 0));
+        }
         let (buffer, is_copying) = match self.host_side(operation) {
             Ok(side) => side,
             Err(code) => return Submitted::Done(Moved::failed(libc::EIO, code)),
         };
-        let Operation { tag, transfer, fd, offset, base, at, .. } = *operation;
-        self.slots[number as usize] = Some(Slot { tag, transfer, fd, offset, buffer, device: base + at, done: 0, tries: 0 });
+        let Operation { tag: number, transfer, fd, offset, base, at, .. } = *operation;
+        self.slots[number as usize] = Some(Slot { transfer, fd, offset, buffer, device: base + at, done: 0, tries: 0 });
         if is_copying {
             self.copying.push(number);
         } else if self.push_part(number, transfer, fd, offset, buffer).is_err() {
             return Submitted::Busy;
         }
-        self.free.pop();
+        self.in_flight += 1;
         Submitted::InFlight
     }
 
@@ -293,13 +289,13 @@ impl<T: Copy> Transport<T> for Uring<T> {
     }
 
     fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.in_flight
     }
 
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(u32, Moved)) -> Result<(), i32> {
         self.commit()?;
         let deadline = Deadline::after(timeout);
-        let min = min.min(self.in_flight()).min(max);
+        let min = min.min(self.in_flight).min(max);
         let (mut found, mut turns) = (0, 0);
         if min == 0 && self.ring.has_work() {
             self.ring.work()?;
@@ -329,8 +325,8 @@ impl<T: Copy> Transport<T> for Uring<T> {
             self.ring.end_all(CANCEL_LIMIT);
         }
         loop {
-            while let Some((number, _)) = self.ring.next() {
-                self.free.push(number);
+            while self.ring.next().is_some() {
+                self.in_flight -= 1;
             }
             if self.in_kernel() == 0 || deadline.is_past() || self.ring.wait_only(deadline.left()).is_err() {
                 break;
@@ -343,8 +339,7 @@ impl<T: Copy> Transport<T> for Uring<T> {
             Some(bounce) => bounce.abandon(),
             None => {}
         }
-        self.slots.truncate(left); // as many as in_flight() is to say
-        self.free.clear();
+        self.in_flight = left;
         self.copying.clear();
         self.ended.clear();
         self.quiet = Some(quiet);
