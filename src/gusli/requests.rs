@@ -9,8 +9,9 @@ use crossbeam_queue::ArrayQueue;
 
 use super::calls::{LIST_HEAD, Library, ListRange, Manner, Order, Request, Waker, hold_sigpipe, write_list};
 use super::codes::{self, CANCELLED, DONE, IN_FLIGHT, INVALID, THROTTLED};
+use super::context::Attached;
 use super::devices::Kind;
-use super::process::{self, Attached};
+use super::process;
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
 use crate::common::wait::{self, Bell, Deadline};
 
