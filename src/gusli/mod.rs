@@ -94,7 +94,7 @@ impl Gusli {
 
 impl Driver for Gusli {
     fn version(&self) -> Option<String> {
-        Some(self.share.library.name().to_owned())
+        Some(self.share.library.name.clone())
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Result<usize, String>> {

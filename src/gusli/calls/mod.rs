@@ -65,9 +65,8 @@ type Buffer = unsafe extern "C" fn(*const ForShim, *const DeviceId, *mut c_void,
 
 /// The library, loaded for as long as the process lives.
 pub struct Library {
-    opened: Opened,
-    /// Never closed: its code is called through the addresses below.
-    _shim: Opened,
+    /// What was loaded.
+    pub name: String,
     for_shim: ForShim,
     construct: Construct,
     destroy: unsafe extern "C" fn(*const ForShim),
@@ -138,15 +137,9 @@ impl Library {
                 submit: mem::transmute::<*const (), unsafe extern "C" fn(*const Request)>(request("9submit_ioEv")?),
                 error: mem::transmute::<*const (), unsafe extern "C" fn(*const Request) -> c_int>(request("9get_errorEv")?),
                 done: mem::transmute::<*const (), unsafe extern "C" fn(*const Request)>(request("4doneEv")?),
-                opened,
-                _shim: shim,
+                name: opened.name,
             })
         }
-    }
-
-    /// What was loaded.
-    pub fn name(&self) -> &str {
-        &self.opened.name
     }
 
     /// Makes the process's one context. What the library prints goes to [`log`].
