@@ -391,8 +391,6 @@ impl<T: Copy> Transport<T> for Requests<T> {
                 }
                 return Ok(());
             }
-            // A look at each request is a turn: the library's threads need the processor.
-            turns += self.out.len() as u32;
             // Nobody rings where it is another job's request that makes room.
             let short = Deadline::after(Some(ROOM_SLICE));
             let most = if self.due.is_empty() { &deadline } else { short.sooner(&deadline) };
