@@ -1,12 +1,14 @@
 //! Opening a vendor's library at run time, and the call tables that come out of it.
 
 use std::ffi::CString;
+use std::mem::ManuallyDrop;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// A vendor's library, open for as long as the process lives: none of them can be unloaded safely once a thread of its own has run.
 pub struct Opened {
-    library: Library,
+    /// Dropping it would close it.
+    library: ManuallyDrop<Library>,
     /// What was opened, for messages.
     pub name: String,
 }
@@ -36,7 +38,7 @@ pub fn open_named(path: &str, named_by: &str) -> Result<Opened, String> {
 fn load(name: &str) -> Result<Opened, String> {
     // SAFETY: loading runs the vendor's constructors; it happens only in the process or thread of a job that asked for this vendor.
     let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| reason(&error))?;
-    Ok(Opened { library, name: name.to_owned() })
+    Ok(Opened { library: ManuallyDrop::new(library), name: name.to_owned() })
 }
 
 fn reason(error: &libloading::Error) -> String {

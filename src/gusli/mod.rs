@@ -1,10 +1,11 @@
 //! NVIDIA's GUSLI, user-space block access, through the real client library: files, kernel block devices and servers, on registered host memory.
 //!
 //! `calls` is the only one to touch the library; `devices` reads what users name, `wishes` gathers it before any job starts, with `sizes`;
-//! `process` keeps the one context with `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O.
+//! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O.
 
 mod calls;
 mod codes;
+mod context;
 mod devices;
 mod lock;
 mod log;
@@ -21,8 +22,8 @@ use crate::common::driver::{Driver, Handle};
 use crate::common::transport::Transport;
 use crate::common::wait;
 pub use calls::Manner;
+pub use context::Common;
 use devices::Kind;
-pub use process::Common;
 use process::Share;
 use requests::{Requests, list_room};
 pub use sizes::{Named, size_of};
@@ -93,7 +94,7 @@ impl Gusli {
 
 impl Driver for Gusli {
     fn version(&self) -> Option<String> {
-        Some(self.share.library.name().to_owned())
+        Some(self.share.library.name.clone())
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Result<usize, String>> {

@@ -9,8 +9,9 @@ use crossbeam_queue::ArrayQueue;
 
 use super::calls::{LIST_HEAD, Library, ListRange, Manner, Order, Request, Waker, hold_sigpipe, write_list};
 use super::codes::{self, CANCELLED, DONE, IN_FLIGHT, INVALID, THROTTLED};
+use super::context::Attached;
 use super::devices::Kind;
-use super::process::{self, Attached};
+use super::process;
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
 use crate::common::wait::{self, Bell, Deadline};
 
@@ -390,8 +391,6 @@ impl<T: Copy> Transport<T> for Requests<T> {
                 }
                 return Ok(());
             }
-            // A look at each request is a turn: the library's threads need the processor.
-            turns += self.out.len() as u32;
             // Nobody rings where it is another job's request that makes room.
             let short = Deadline::after(Some(ROOM_SLICE));
             let most = if self.due.is_empty() { &deadline } else { short.sooner(&deadline) };

@@ -2,8 +2,8 @@
 
 use super::calls::{self, DeviceId, Library};
 use super::codes::{self, DONE};
+use super::context::{PATIENCE, silent};
 use super::devices::{self, Device, Kind};
-use super::process::{PATIENCE, silent};
 use super::wishes::{self, Wish};
 use super::{lock, log, ranges, requests};
 

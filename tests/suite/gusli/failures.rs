@@ -15,7 +15,7 @@ mod run {
     use std::time::{Duration, Instant};
 
     use super::super::{Gusli, left_nothing};
-    use crate::harness::machine::{LoopDevice, tool, wait_until_open};
+    use crate::harness::machine::{LoopDevice, children, tool, wait_until_open};
     use crate::harness::{Running, noise, skip};
 
     const FAILS: &str = "filename=bad\ngusli_device=bad:x:/none\nsize=64k\nbs=4k\n";
@@ -60,12 +60,26 @@ mod run {
         report.assert(report.signal().is_none(), "a signal ended it");
     }
 
+    /// Waits until fio or a job of it has registered its memory: its I/O starts next.
+    #[track_caller]
+    fn wait_until_registered(fio: i32) {
+        let has = |id: &i32| std::fs::read_to_string(format!("/proc/{id}/maps")).is_ok_and(|maps| maps.contains("/dev/shm/gs_"));
+        for _ in 0..1000 {
+            if [fio].iter().chain(&children(fio)).any(has) {
+                std::thread::sleep(Duration::from_millis(300));
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no memory was registered");
+    }
+
     pub fn a_device_that_never_answers_ends_with_a_signal(gusli: &Gusli) {
         for signal in [libc::SIGINT, libc::SIGTERM] {
             for how in HOWS {
                 left_nothing(|| {
                     let running = gusli.job(&format!("{STUCK}{how}[a]\n")).start();
-                    std::thread::sleep(Duration::from_millis(900));
+                    wait_until_registered(running.id());
                     running.signal(signal);
                     ends_in_time(running, Instant::now());
                 });
@@ -77,7 +91,10 @@ mod run {
         for how in HOWS {
             left_nothing(|| {
                 let report = gusli.job(&format!("{STUCK}{how}time_based=1\nruntime=1\n[a]\n")).run();
-                report.assert(report.took < Duration::from_millis(3600), &format!("it took {:?} to end", report.took));
+                report.assert(
+                    report.took < Duration::from_millis(5000),
+                    &format!("it took {:?} to start, run for 1 s, and end", report.took),
+                );
                 report.assert(report.code() == Some(1), "fio did not end with status 1");
                 let named = report.lines().iter().filter(|line| line.contains("of stuck at offset") && line.contains("given up")).count();
                 report.assert(named == 4, "not each operation is named");

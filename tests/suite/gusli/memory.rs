@@ -28,13 +28,16 @@ mod run {
         }
     }
 
+    /// Longer than the whole run takes where nothing is in its way.
+    const HELD: Duration = Duration::from_millis(4000);
+
     pub fn registering_waits_for_other_processes(gusli: &Gusli) {
         let place = std::fs::File::open("/dev/shm").expect("/dev/shm");
         flock(&place, FlockOperation::LockExclusive).expect("a lock");
         let running = gusli.job("filename=f\nsize=64k\nrw=write\n[a]\n").start();
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(HELD);
         flock(&place, FlockOperation::Unlock).expect("an end of the lock");
         let report = running.finish();
-        report.ok().says_nothing().assert(report.took >= Duration::from_millis(1500), "it did not wait for the lock");
+        report.ok().says_nothing().assert(report.took >= HELD, "it did not wait for the lock");
     }
 }

@@ -8,7 +8,8 @@ mod limits;
 mod memory;
 mod refusals;
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use crate::harness::{Fio, Run, library, target};
 
@@ -77,13 +78,17 @@ impl Gusli {
     }
 }
 
-/// The library's shared memory of a job is gone when the job is. Other jobs may have some of the same name now.
+/// The library's shared memory of a job is gone when the job is. Other jobs may have some of the same name meanwhile.
 #[track_caller]
 fn left_nothing(run: impl FnOnce()) {
-    let names = || std::fs::read_dir("/dev/shm").map_or(0, |all| all.flatten().filter(|file| is_ours(&file.path())).count());
+    let names = || -> HashSet<PathBuf> {
+        let all = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|file| file.path());
+        all.filter(|path| is_ours(path)).collect()
+    };
+    let before = names(); // of what was killed, for instance
     run();
     for _ in 0..500 {
-        if names() == 0 {
+        if names().is_subset(&before) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(20));

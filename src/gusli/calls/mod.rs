@@ -1,19 +1,23 @@
-//! The functions of libgusli_clnt and of the shim, and the one struct that both sides share: a request. The only unsafe code of this folder.
+//! The functions of libgusli_clnt and of the shim. All unsafe code for GUSLI is in this folder.
+//!
+//! `request` is the one struct that both sides share, `system` what the library makes necessary of the operating system.
 
-use std::cell::UnsafeCell;
+mod request;
+mod system;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::{mem, ptr, slice};
 
 use rustix::fs::MemfdFlags;
 
 use super::log;
-use super::requests::Ended;
 use crate::common::library::{self, Opened};
-use crate::common::transport::Transfer;
+pub use request::{LIST_HEAD, ListRange, Manner, Order, Request, Waker, write_list};
+pub use system::{hold_sigpipe, in_a_child, is_hung_up};
 
 /// The object that build.rs has made; empty where it had no C++ compiler.
 static SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gusli_shim.so"));
@@ -36,116 +40,7 @@ pub struct Info {
     flags: u16,
 }
 
-/// `io_request_base`: in flight it is the library's, which reads and writes it from threads of its own.
-#[repr(C, align(8))]
-pub struct Request(UnsafeCell<Fields>);
-
-#[repr(C)]
-struct Fields {
-    buffer: usize,
-    bytes: u64,
-    /// On the device, in bytes.
-    offset: u64,
-    descriptor: i32,
-    operation: u8,
-    /// 7 bits; the highest bit stands for a buffer that may change in flight.
-    priority: u8,
-    /// See the constants.
-    flags: u16,
-    callback: Option<unsafe extern "C" fn(*mut c_void)>,
-    context: *const Waker,
-    executor: usize,
-    result: i64,
-}
-
-/// The library need not check the range and the buffer again.
-const CHECKED: u16 = 1;
-const TRY_URING: u16 = 1 << 1;
-/// `buffer` is a list of ranges.
-const LIST: u16 = 1 << 2;
-const POLLED: u16 = 1 << 3;
-/// The rest is the library's own; with all bits set there is no id.
-const NO_ID: u16 = 0x7ff << 5;
-
-const _: () = assert!(size_of::<Request>() == 64 && size_of::<Info>() == 56);
-
-/// How all requests of a job are made.
-#[derive(Debug, Clone, Copy)]
-pub struct Manner {
-    pub priority: u8,
-    pub try_uring: bool,
-}
-
-/// What one request is to do.
-#[derive(Debug, Clone, Copy)]
-pub struct Order {
-    pub transfer: Transfer,
-    pub descriptor: i32,
-    pub offset: u64,
-    pub buffer: usize,
-    pub bytes: u64,
-    /// `buffer` holds a list of ranges.
-    pub is_list: bool,
-    pub is_checked: bool,
-}
-
-impl Request {
-    pub fn new(manner: Manner, waker: Option<&Waker>) -> Self {
-        let uring = if manner.try_uring { TRY_URING } else { 0 };
-        let polled = if waker.is_some() { 0 } else { POLLED };
-        Self(UnsafeCell::new(Fields {
-            buffer: 0,
-            bytes: 0,
-            offset: 0,
-            descriptor: 0,
-            operation: 0,
-            priority: manner.priority & 0x7f,
-            flags: uring | polled,
-            callback: waker.map(|_| ended as unsafe extern "C" fn(*mut c_void)),
-            context: waker.map_or(ptr::null(), ptr::from_ref),
-            executor: 0,
-            result: 0,
-        }))
-    }
-}
-
-/// What a request's callback gets: whom to tell of which request.
-pub struct Waker {
-    pub ended: Arc<Ended>,
-    pub number: u32,
-}
-
-unsafe extern "C" fn ended(waker: *mut c_void) {
-    // SAFETY: the waker was given with the request, and outlives every request that is in flight (see Requests).
-    let waker = unsafe { &*waker.cast::<Waker>() };
-    waker.ended.tell(waker.number);
-}
-
-/// One range of a list, and the list's head; both lie in registered memory.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ListRange {
-    pub buffer: usize,
-    pub bytes: u64,
-    pub offset: u64,
-}
-
-pub const LIST_HEAD: usize = 8;
-const LIST_COOKIE: u32 = 0x6f69_6d6d;
-
-/// Writes a list of ranges to `at`, where the caller has room for the head and all ranges. Returns its length in bytes.
-pub fn write_list(at: usize, ranges: impl ExactSizeIterator<Item = ListRange>) -> u64 {
-    let count = ranges.len();
-    let start: *mut u8 = ptr::with_exposed_provenance_mut(at);
-    // SAFETY: the room is the transport's own part of its registered block (see Requests), aligned to 8 bytes, and no request that is in
-    // flight has a list there.
-    unsafe {
-        start.cast::<[u32; 2]>().write([count as u32, LIST_COOKIE]);
-        let first = start.add(LIST_HEAD).cast::<ListRange>();
-        ranges.enumerate().for_each(|(n, range)| first.add(n).write(range));
-    }
-    (LIST_HEAD + count * size_of::<ListRange>()) as u64
-}
+const _: () = assert!(size_of::<Info>() == 56);
 
 /// What the shim calls, in its order.
 #[repr(C)]
@@ -170,9 +65,8 @@ type Buffer = unsafe extern "C" fn(*const ForShim, *const DeviceId, *mut c_void,
 
 /// The library, loaded for as long as the process lives.
 pub struct Library {
-    opened: Opened,
-    /// Never closed: its code is called through the addresses below.
-    _shim: Opened,
+    /// What was loaded.
+    pub name: String,
     for_shim: ForShim,
     construct: Construct,
     destroy: unsafe extern "C" fn(*const ForShim),
@@ -243,15 +137,9 @@ impl Library {
                 submit: mem::transmute::<*const (), unsafe extern "C" fn(*const Request)>(request("9submit_ioEv")?),
                 error: mem::transmute::<*const (), unsafe extern "C" fn(*const Request) -> c_int>(request("9get_errorEv")?),
                 done: mem::transmute::<*const (), unsafe extern "C" fn(*const Request)>(request("4doneEv")?),
-                opened,
-                _shim: shim,
+                name: opened.name,
             })
         }
-    }
-
-    /// What was loaded.
-    pub fn name(&self) -> &str {
-        &self.opened.name
     }
 
     /// Makes the process's one context. What the library prints goes to [`log`].
@@ -316,16 +204,7 @@ impl Library {
     pub fn submit(&self, request: &Request, order: &Order) {
         // SAFETY: a request that is not in flight is the caller's alone (see Requests); in flight it is the library's until done().
         unsafe {
-            let fields = &mut *request.0.get();
-            fields.buffer = order.buffer;
-            fields.bytes = order.bytes;
-            fields.offset = order.offset;
-            fields.descriptor = order.descriptor;
-            fields.operation = if order.transfer == Transfer::Read { b'R' } else { b'W' };
-            let kind = if order.is_list { LIST } else { 0 } | if order.is_checked { CHECKED } else { 0 };
-            fields.flags = fields.flags & (TRY_URING | POLLED) | kind | NO_ID;
-            fields.executor = 0;
-            fields.result = 0;
+            request.fill(order);
             (self.submit)(request);
         }
     }
@@ -367,52 +246,4 @@ unsafe extern "C" fn said(text: *const c_char, bytes: usize) -> bool {
     let text = String::from_utf8_lossy(unsafe { slice::from_raw_parts(text.cast::<u8>(), bytes) });
     // A panic must not get into the library: there is nothing to say then.
     std::panic::catch_unwind(|| log::take(&text)).unwrap_or(false)
-}
-
-/// Whether nobody is at the other end of a connected device's socket any more.
-pub fn is_hung_up(socket: i32) -> bool {
-    let mut asked = libc::pollfd { fd: socket, events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one struct that lives through the call; a number that is no descriptor is answered as such.
-    let found = unsafe { libc::poll(&mut asked, 1, 0) };
-    found > 0 && asked.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
-}
-
-/// Holds back the signal that writing to a server which is gone sends to the calling thread: it would end the process.
-pub fn hold_sigpipe() {
-    let mut set = mem::MaybeUninit::uninit();
-    // SAFETY: a place for one set, which sigemptyset fills before it is read; neither call can fail here.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
-    }
-}
-
-/// Runs `body` in a forked copy of this process and hands back what it writes, or nothing where it does not end in `most`. GUSLI's context must
-/// not be made in a process that forks jobs later.
-pub fn in_a_child(most: std::time::Duration, body: impl FnOnce() -> String) -> Option<String> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
-    // SAFETY: the child runs only this closure and ends without fio's or the library's exit handlers.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_default();
-        let _ = File::from(to).write_all(said.as_bytes()); // the parent takes silence for failure
-        // SAFETY: ends this copy of the process at once.
-        unsafe { libc::_exit(0) };
-    }
-    drop(to);
-    if child < 0 {
-        return None;
-    }
-    let timeout = Timespec::try_from(most).ok();
-    let is_ready = poll(&mut [PollFd::new(&from, PollFlags::IN)], timeout.as_ref()).is_ok_and(|ready| ready > 0);
-    let mut text = String::new();
-    let read = is_ready && std::io::Read::read_to_string(&mut File::from(from), &mut text).is_ok();
-    // SAFETY: the child is this function's own and was not waited for yet.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, ptr::null_mut(), 0);
-    }
-    read.then_some(text)
 }
