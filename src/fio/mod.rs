@@ -3,8 +3,11 @@
 //! `lib` hands fio's entry points in here and names the engine; `engine` implements [`Engine`] and sees fio through [`Job`], [`IoUnit`]
 //! and [`File`]. Nothing in here knows the engine or a vendor.
 
+mod cell;
+mod engine;
 mod guard;
 mod hooks;
+mod io_hooks;
 mod job_options;
 mod layout;
 mod log;
@@ -16,7 +19,8 @@ mod thread;
 mod unit;
 mod waiting;
 
-pub use hooks::{Done, Engine, Queued, Refusal, ZONED};
+pub use engine::{Done, Engine, Queued, Refusal};
+pub use hooks::ZONED;
 pub use job_options::JobOptions;
 pub use log::line;
 pub use ops::{Entry, OpsTable, fill};

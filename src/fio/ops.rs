@@ -7,13 +7,13 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
-use super::hooks::{self, Engine};
+use super::engine::Engine;
 use super::layout::{
     self,
     tables::{IoengineOps, TABLES},
 };
 use super::symbols::Symbols;
-use super::{log, options, peek, symbols};
+use super::{hooks, io_hooks, log, options, peek, symbols};
 
 /// Larger than any fio's `struct ioengine_ops` (296 bytes at most up to 2026).
 const OPS_BYTES: usize = 512;
@@ -116,10 +116,10 @@ fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: 
     table.set(at.flags, hooks::flags(fio));
     table.set(at.init, hooks::init::<E> as *const c_void);
     table.set(at.post_init, hooks::post_init::<E> as *const c_void);
-    table.set(at.queue, hooks::queue::<E> as *const c_void);
-    table.set(at.commit, hooks::commit::<E> as *const c_void);
-    table.set(at.getevents, hooks::getevents::<E> as *const c_void);
-    table.set(at.event, hooks::event::<E> as *const c_void);
+    table.set(at.queue, io_hooks::queue::<E> as *const c_void);
+    table.set(at.commit, io_hooks::commit::<E> as *const c_void);
+    table.set(at.getevents, io_hooks::getevents::<E> as *const c_void);
+    table.set(at.event, io_hooks::event::<E> as *const c_void);
     table.set(at.cleanup, hooks::cleanup::<E> as *const c_void);
     table.set(at.iomem_alloc, hooks::iomem_alloc::<E> as *const c_void);
     table.set(at.iomem_free, hooks::iomem_free::<E> as *const c_void);

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-use super::hooks::Engine;
+use super::engine::Engine;
 use super::{guard, log};
 
 /// sizeof(struct fio_option) on LP64, unchanged from 3.16 to head.

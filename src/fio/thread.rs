@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::hooks::Engine;
+use super::engine::Engine;
 use super::job_options::JobOptions;
 use super::layout::tables::ThreadData;
 use super::options::OptionValues;
