@@ -3,6 +3,7 @@
 
 mod backend;
 mod checks;
+mod ending;
 mod flying;
 mod memory;
 mod options;
@@ -15,10 +16,10 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::common::driver::{Driver, Handle};
-use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer, Transport};
-use crate::common::wait::Deadline;
+use crate::common::transport::{Buffer, Operation, Submitted, Transfer, Transport};
 use crate::faults;
 use crate::fio::{self, Direction, Done, Entry, File, IoUnit, OptionSpec, Outcome, Queued, Refusal, UnitId, Waiting};
+use ending::{SLICE, complain, outcome_of};
 use flying::{Flying, Place};
 use memory::{Memory, Region};
 use report::{Counters, Report};
@@ -58,9 +59,6 @@ pub struct Job {
     counters: Counters,
     report: Option<Report>,
 }
-
-/// How long a transport may wait before fio is asked whether it wants to end the job.
-const SLICE: Duration = Duration::from_millis(50);
 
 /// A sync that waits for all operations with a lower number.
 #[derive(Clone, Copy)]
@@ -288,83 +286,10 @@ impl fio::Engine for Job {
 }
 
 impl Job {
-    /// Waits until `min` operations have ended or `timeout` has passed, through slices after each of which fio is asked whether it wants to
-    /// end the job.
-    fn wait(&mut self, min: usize, max: usize, timeout: Option<Duration>, waiting: &Waiting, done: &mut Vec<Done>) -> Result<(), i32> {
-        let deadline = Deadline::after(timeout);
-        loop {
-            self.pass_barriers(max, waiting, done);
-            if self.flying.is_over() {
-                self.hand_over_given_up(max, done);
-                return Ok(());
-            }
-            self.reap_slice(min.saturating_sub(done.len()), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
-            self.pass_barriers(max, waiting, done);
-            if done.len() >= min || deadline.is_past() {
-                return Ok(());
-            }
-            if (waiting.must_end() || self.end.is_some_and(|end| Instant::now() > end)) && self.flying.is_stuck() {
-                self.name_the_stuck(waiting);
-                self.give_up(libc::ECANCELED);
-            }
-        }
-    }
-
-    /// Waits no longer than `most`.
-    #[inline]
-    fn reap_slice(&mut self, min: usize, max: usize, most: Duration, done: &mut Vec<Done>) -> Result<(), i32> {
-        let Self { transport, counters, notices, driver, files, flying, .. } = self;
-        transport.reap(min, max, Some(most), &mut |place, moved| {
-            // Looked at where it lies: moving it out would copy all of it.
-            if let Some(flight) = flying.get(place) {
-                done.push(Done { unit: flight.unit, outcome: account(counters, notices, driver.as_ref(), files, flight, moved) });
-                flying.remove(place);
-            }
-        })
-    }
-
-    /// Says what does not end, each operation with a line: fio would wait for it for ever, and a signal would not end the job.
-    #[cold]
-    fn name_the_stuck(&self, waiting: &Waiting) {
-        for flight in self.flying.iter() {
-            let what = describe(&self.files, &flight);
-            let after = waiting.age(flight.unit).map_or_else(String::new, |age| format!(" after {:.1} s", age.as_secs_f64()));
-            fio::line(&format!("{what} is not back{after} and was given up"));
-        }
-    }
-
-    /// Ends everything that is out with `errno`.
-    #[cold]
-    fn give_up(&mut self, errno: i32) {
-        for flight in self.flying.give_up() {
-            let failed = Moved::failed(errno, 0);
-            let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, &flight, failed);
-            self.given_up.push(Done { unit: flight.unit, outcome });
-        }
-        self.given_up.extend(self.barriers.drain(..).map(|barrier| Done { unit: barrier.unit, outcome: Outcome::failed(errno) }));
-        self.cancel();
-    }
-
-    /// Syncs that all operations queued before them have ended for.
-    fn pass_barriers(&mut self, max: usize, waiting: &Waiting, done: &mut Vec<Done>) {
-        while let Some(&barrier) = self.barriers.first().filter(|_| done.len() < max) {
-            if self.flying.iter().any(|flight| flight.number < barrier.number) {
-                return;
-            }
-            self.barriers.remove(0);
-            done.push(Done { unit: barrier.unit, outcome: sync(&mut self.counters, &waiting.unit(barrier.unit)) });
-        }
-    }
-
     fn discard(&mut self, unit: &IoUnit) -> Outcome {
         let outcome = if unit.file().fd() == fio::NO_FD { Outcome::failed(libc::EOPNOTSUPP) } else { unit.trim() };
         self.counters.add_trim(unit.file().index(), unit.length(), outcome.error);
         outcome
-    }
-
-    fn hand_over_given_up(&mut self, max: usize, done: &mut Vec<Done>) {
-        let count = self.given_up.len().min(max.saturating_sub(done.len()));
-        done.extend(self.given_up.drain(..count));
     }
 
     /// Ends the transport. Where the vendor does not let go of an operation, whatever it may still use stays: the memory, its registration
@@ -398,15 +323,6 @@ impl Job {
     }
 
     #[cold]
-    fn say_why_shallow(&mut self) {
-        self.notices.shallow_from = self.number.saturating_mul(2);
-        if let Some(line) = self.transport.complaint() {
-            self.notices.shallow_from = u64::MAX;
-            fio::line(&line);
-        }
-    }
-
-    #[cold]
     fn staging_failed(&mut self, doing: &str, what: &str) {
         if !self.notices.staging {
             self.notices.staging = true;
@@ -420,49 +336,6 @@ fn sync(counters: &mut Counters, unit: &IoUnit) -> Outcome {
     let outcome = if unit.file().fd() == fio::NO_FD { Outcome::DONE } else { unit.sync() };
     counters.add_sync(unit.file().index(), outcome.error);
     outcome
-}
-
-/// Counts an operation that has ended, and says how fio is to see it.
-#[inline]
-fn account(
-    counters: &mut Counters,
-    notices: &mut Notices,
-    driver: &dyn Driver,
-    files: &[OpenFile],
-    flight: &InFlight,
-    moved: Moved,
-) -> Outcome {
-    counters.add(flight.file, flight.transfer, flight.wanted, moved);
-    let outcome = outcome_of(flight.wanted, moved);
-    if outcome.error != 0 {
-        complain(notices, driver, files, flight, moved);
-    }
-    outcome
-}
-
-#[inline]
-fn outcome_of(wanted: usize, moved: Moved) -> Outcome {
-    match moved.errno {
-        0 => Outcome { error: 0, left: wanted - moved.bytes },
-        errno => Outcome::failed(errno),
-    }
-}
-
-/// Says once a job what a vendor's failure means; fio itself says what an errno means.
-#[cold]
-#[inline(never)]
-fn complain(notices: &mut Notices, driver: &dyn Driver, files: &[OpenFile], flight: &InFlight, moved: Moved) {
-    if moved.code == 0 || notices.failed {
-        return;
-    }
-    notices.failed = true;
-    fio::line(&format!("{}: {} (said once; the report counts them all)", describe(files, flight), driver.explain(moved.code)));
-}
-
-fn describe(files: &[OpenFile], flight: &InFlight) -> String {
-    let name = files.get(flight.file).map_or("a file", |file| &file.name);
-    let what = if flight.transfer == Transfer::Read { "read" } else { "write" };
-    format!("{what} of {name} at offset {}, {} bytes", flight.offset, flight.wanted)
 }
 
 impl Drop for Job {
