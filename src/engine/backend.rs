@@ -177,7 +177,7 @@ fn open_hipfile(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
         doubt(options, line, &mut notes)?;
     }
     if options.mode == Mode::Batch {
-        hipfile::try_batch(&mut files)?;
+        hipfile::try_batch(&mut files, &wanted.file)?;
         let transport = files.batches(wanted.depth as usize, None, manner(options))?;
         return Ok(Opened { driver: Box::new(files), transport: Box::new(transport), notes });
     }

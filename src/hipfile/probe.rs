@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,10 +17,11 @@ use crate::common::transport::{Buffer, Operation, Transfer};
 /// How long the one operation of the probe has.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Reads one block of a file of its own by a batch of one, and looks at the bytes. The error is the line for the user.
-pub fn try_batch(files: &mut Files<Hipfile>) -> Result<(), String> {
+/// Reads one block of a file of its own, beside `job_file`, by a batch of one, and looks at the bytes. The error is the line for the user.
+pub fn try_batch(files: &mut Files<Hipfile>, job_file: &Path) -> Result<(), String> {
     let device = files.device().ok_or("no device")?.clone();
-    let (file, block) = block_of_its_own().map_err(|error| format!("gpu_mode=batch is tried on a file of its own first: {error}"))?;
+    let (file, block) =
+        block_of_its_own(job_file).map_err(|error| format!("gpu_mode=batch is tried on a file of its own first: {error}"))?;
     let explain = |error| format!("gpu_mode=batch is tried on device memory of its own first: {}", device.explain(error));
     let memory = DeviceMemory::new(device.clone(), Kind::Device, ALIGNMENT).map_err(explain)?;
     device.clear(memory.address(), ALIGNMENT).map_err(explain)?;
@@ -44,10 +46,16 @@ pub fn try_batch(files: &mut Files<Hipfile>) -> Result<(), String> {
     }
 }
 
-/// A file that is in no folder, with one block in it.
-fn block_of_its_own() -> std::io::Result<(File, Vec<u8>)> {
+/// A file without a name, with one block in it: on the file system of `job_file` where that takes one, else (a block device) among the temporary
+/// files.
+fn block_of_its_own(job_file: &Path) -> std::io::Result<(File, Vec<u8>)> {
     let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(std::env::temp_dir())?;
+    options.read(true).write(true).custom_flags(libc::O_TMPFILE);
+    let beside = job_file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let file = match beside.map(|folder| options.open(folder)) {
+        Some(Ok(file)) => file,
+        _ => options.open(std::env::temp_dir())?,
+    };
     let block: Vec<u8> = (0..ALIGNMENT).map(|index| (index * 7 % 251) as u8).collect();
     file.write_all_at(&block, 0)?;
     Ok((file, block))
