@@ -119,7 +119,7 @@ pub fn batches(files: &mut Files<Cufile>, depth: usize, manner: Manner) -> Resul
     if own.always_bounces() {
         files.leave_unregistered();
     }
-    let slabs = why_not_direct().map(|_| Box::new(Slabs::of(own, files.ordinal())) as Box<dyn Limit>);
+    let slabs = why_not_direct().map(|_| Box::new(Slabs::of(own, files.ordinal(), depth)) as Box<dyn Limit>);
     files.batches(depth, slabs, manner)
 }
 

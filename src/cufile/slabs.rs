@@ -14,6 +14,8 @@ const DEFAULT: [(usize, usize); 3] = [(4, 128), (1024, 64), (16384, 64)];
 /// One job's share of the bounce buffers, which all jobs of a process have in common for each device.
 pub struct Slabs {
     classes: Arc<[Class]>,
+    /// How many of each class were set aside for this job: as many as it has operations, or none, and then each operation takes its own.
+    reserved: usize,
     /// The class that was first found wanting.
     wanting: Option<usize>,
 }
@@ -35,12 +37,12 @@ struct Pool {
 static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
 impl Slabs {
-    /// The classes as the library tells them, or its settings, or its documented defaults.
-    pub fn of(own: &Cufile, device: u32) -> Self {
+    /// The classes as the library tells them, or its settings, or its documented defaults, for a job of `depth` operations.
+    pub fn of(own: &Cufile, device: u32, depth: usize) -> Self {
         let process = std::process::id();
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Pool { classes, .. }) = pools.iter().find(|pool| (pool.process, pool.device) == (process, device)) {
-            return Self { classes: classes.clone(), wanting: None };
+            return Self { classes: classes.clone(), reserved: 0, wanting: None }.reserve(depth);
         }
         let told = own.slabs().filter(|classes| classes.iter().any(|(_, count)| *count > 0));
         let classes = told
@@ -48,18 +50,47 @@ impl Slabs {
             .unwrap_or_else(|| DEFAULT.iter().map(|(kib, count)| (kib * 1024, *count)).collect());
         let slabs = Self::new(classes);
         pools.push(Pool { process, device, classes: slabs.classes.clone() });
-        slabs
+        slabs.reserve(depth)
     }
 
     fn new(mut classes: Vec<(usize, usize)>) -> Self {
         classes.sort_unstable();
         let class = |(bytes, count): (usize, usize)| Class { bytes, count: count.max(1), taken: AtomicUsize::new(0) };
-        Self { classes: classes.into_iter().map(class).collect(), wanting: None }
+        Self { classes: classes.into_iter().map(class).collect(), reserved: 0, wanting: None }
+    }
+
+    /// Sets buffers aside for all operations of a job where they are few: it never waits then, and need not count. At least half of each class
+    /// stays for jobs that do.
+    fn reserve(mut self, depth: usize) -> Self {
+        let takes_all = |class: &Class| {
+            let more = |taken: usize| (taken + depth <= class.count / 2).then_some(taken + depth);
+            class.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        };
+        let taken = self.classes.iter().take_while(|class| takes_all(class)).count();
+        if taken == self.classes.len() {
+            self.reserved = depth;
+        } else {
+            for class in &self.classes[..taken] {
+                class.taken.fetch_sub(depth, Ordering::Relaxed);
+            }
+        }
+        self
+    }
+}
+
+impl Drop for Slabs {
+    fn drop(&mut self) {
+        for class in self.classes.iter() {
+            class.taken.fetch_sub(self.reserved, Ordering::Relaxed);
+        }
     }
 }
 
 impl Limit for Slabs {
     fn take(&mut self, bytes: usize) -> Option<usize> {
+        if self.reserved > 0 {
+            return Some(0);
+        }
         let index = self.classes.iter().position(|class| class.bytes >= bytes).unwrap_or(self.classes.len() - 1);
         let class = &self.classes[index];
         let one_more = |taken| (taken < class.count).then_some(taken + 1);
@@ -71,6 +102,9 @@ impl Limit for Slabs {
     }
 
     fn release(&self, class: usize) {
+        if self.reserved > 0 {
+            return;
+        }
         self.classes[class].taken.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -108,6 +142,19 @@ mod tests {
         assert_eq!(slabs.take(1 << 20), None);
         slabs.release(1);
         assert_eq!(slabs.take(1 << 20), Some(1));
+    }
+
+    #[test]
+    fn a_job_that_needs_few_has_them_to_itself_and_half_stay_for_the_others() {
+        let classes = || Slabs::new(vec![(4096, 8), (1 << 20, 4)]);
+        let first = classes().reserve(2);
+        assert_eq!(first.reserved, 2);
+        let mut second = Slabs { classes: first.classes.clone(), reserved: 0, wanting: None }.reserve(2);
+        assert_eq!((second.reserved, second.take(1 << 20), second.take(1 << 20), second.take(1 << 20)), (0, Some(1), Some(1), None));
+        assert_eq!((second.take(1), first.classes[0].taken.load(Ordering::Relaxed)), (Some(0), 3));
+        drop(first);
+        assert_eq!(second.take(1 << 20), Some(1));
+        assert_eq!(classes().reserve(3).reserved, 0);
     }
 
     #[test]

@@ -219,6 +219,7 @@ fn blocking(name: &str, request: &Request) -> isize {
     result
 }
 
+#[inline]
 pub fn read(file: usize, base: *mut c_void, size: usize, file_offset: i64, offset: i64) -> isize {
     if instant::is_on() {
         return size as isize;
@@ -226,6 +227,7 @@ pub fn read(file: usize, base: *mut c_void, size: usize, file_offset: i64, offse
     blocking("Read", &Request { write: false, file, base: base as u64, size, file_offset, offset })
 }
 
+#[inline]
 pub fn write(file: usize, base: *const c_void, size: usize, file_offset: i64, offset: i64) -> isize {
     if instant::is_on() {
         return size as isize;

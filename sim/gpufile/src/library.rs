@@ -104,8 +104,11 @@ pub fn fresh_handle() -> usize {
 static VENDOR: OnceLock<&'static Vendor> = OnceLock::new();
 
 /// Says whose library this is; every exported function begins with it.
+#[inline]
 pub fn enter(vendor: &'static Vendor) {
-    let _ = VENDOR.set(vendor);
+    if VENDOR.get().is_none() {
+        let _ = VENDOR.set(vendor);
+    }
 }
 
 pub fn vendor() -> &'static Vendor {

@@ -54,6 +54,7 @@ impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
         self.device.enter().map_err(|error| error.0)
     }
 
+    #[inline]
     fn run(&mut self, operation: &Operation<T>) -> Moved {
         move_all(operation.buffer.len(), |done| {
             if Self::must_go_round(operation, done) {
