@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::machine::{self, LoopDevice};
-use crate::harness::{Fio, Report, Run, faulty_library, library, noise, on_every_fio, skip, target};
+use crate::harness::{Fio, Report, Run, faulty_library, library, noise, on_every_fio, on_two_fios, skip, target};
 
-on_every_fio![
-    mixed_sizes_are_verified_at_the_depth_asked_for,
-    mixed_sizes_leave_the_bytes_that_psync_leaves,
+on_every_fio![mixed_sizes_are_verified_at_the_depth_asked_for, mixed_sizes_leave_the_bytes_that_psync_leaves];
+
+on_two_fios![
     several_files_opened_in_turn_leave_the_bytes_that_psync_leaves,
     a_sync_waits_for_the_writes_before_it,
     trimmed_parts_of_a_file_are_zeros,
@@ -280,7 +280,7 @@ mod device {
         ($($test:ident),* $(,)?) => {
             mod cuda {
                 const CUDA: super::Place = ("cufile12", "cufile");
-                crate::harness::on_every_fio![$($test),*];
+                crate::harness::on_two_fios![$($test),*];
                 $(fn $test(fio: &crate::harness::Fio) { super::$test(fio, CUDA) })*
             }
             mod hipfile_sim {

@@ -77,7 +77,7 @@ fn dedupable_data_repeats_as_with_psync(gpu: &Gpu) {
 }
 
 fn a_plain_random_write_never_repeats_a_block(gpu: &Gpu) {
-    gpu.says_no_more(&both(gpu, "size=64m\nbs=4k\nrw=randwrite\niodepth=32\nthread=1\n", ""));
+    gpu.says_no_more(&both(gpu, "size=16m\nbs=4k\nrw=randwrite\niodepth=32\nthread=1\n", ""));
     for path in [gpu.fio.path("f"), gpu.fio.yardstick().join("f")] {
         let share = distinct(&file(&path), BLOCK);
         assert!(share >= 0.99, "{}: only {share} of the blocks are distinct", path.display());

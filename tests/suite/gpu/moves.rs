@@ -164,8 +164,8 @@ fn posix_io_moves_the_same_bytes(gpu: &Gpu) {
 }
 
 fn every_kind_of_memory_moves_the_same_bytes(gpu: &Gpu) {
-    for memory in ["device", "managed", "pinned", "host"] {
-        for register in [0, 1] {
+    for (memory, registers) in [("device", &[0, 1][..]), ("managed", &[0, 1]), ("pinned", &[1]), ("host", &[1])] {
+        for &register in registers {
             let way = if memory == "device" { "" } else { gpu.vendor.host_memory };
             let text = format!("gpu_mem={memory}\n{way}gpu_register={register}\nsize=1m\nbssplit=4k/50:16k/50\nrw=randwrite\n");
             let first = gpu.same_bytes_as_psync(&format!("{text}[a]\nfilename=f\n"), &["f"]);

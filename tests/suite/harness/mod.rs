@@ -29,6 +29,19 @@ macro_rules! on_every_fio {
 }
 pub(crate) use on_every_fio;
 
+/// The same on the oldest and the newest fio only: for what lies behind the hooks, where no version differs from another.
+macro_rules! on_two_fios {
+    ($($test:ident),* $(,)?) => {$(
+        mod $test {
+            #[test]
+            fn fio_3_25() { super::$test(&crate::harness::Fio::get("3.25")) }
+            #[test]
+            fn fio_3_41() { super::$test(&crate::harness::Fio::get("3.41")) }
+        }
+    )*};
+}
+pub(crate) use on_two_fios;
+
 /// Ends a test that needs what this machine has not, and says so where `make test` counts it: past libtest's capture.
 macro_rules! skip {
     ($($why:tt)*) => {{
