@@ -140,7 +140,7 @@ pub fn open(
     }
     check_objects(&settings, &plugin)?;
     let blocks = if plugin.storage == Segment::Block { blocks::Blocks::new(settings.files)? } else { blocks::Blocks::default() };
-    let (params, notes) = params(&settings, &plugin, &about.params, &blocks)?;
+    let Params { all: params, notes } = params(&settings, &plugin, &about.params, &blocks)?;
     let device = on_device.then(device).transpose()?;
     let memory = if on_device { Segment::DeviceMemory } else { Segment::HostMemory };
     agent.start(name, &params, memory, plugin.storage).map_err(|failure| {
@@ -219,13 +219,14 @@ fn check_objects(settings: &Settings, plugin: &Plugin) -> Result<(), String> {
     Ok(())
 }
 
+/// What a plugin is made with.
+struct Params {
+    all: Vec<(String, String)>,
+    notes: Vec<String>,
+}
+
 /// The plugin's parameters: the job's own, and what follows from its depth; with a line where the plugin has less room than the job wants.
-fn params(
-    settings: &Settings,
-    plugin: &Plugin,
-    known: &[String],
-    blocks: &blocks::Blocks,
-) -> Result<(Vec<(String, String)>, Vec<String>), String> {
+fn params(settings: &Settings, plugin: &Plugin, known: &[String], blocks: &blocks::Blocks) -> Result<Params, String> {
     let name = settings.plugin;
     let mut all = settings.params.clone();
     if let Some((key, _)) = all.iter().find(|(key, _)| !known.is_empty() && !known.contains(key)) {
@@ -255,7 +256,7 @@ fn params(
         }
         all.push((key.to_owned(), object.split('/').next().unwrap_or_default().to_owned()));
     }
-    Ok((all, notes))
+    Ok(Params { all, notes })
 }
 
 /// Why a plugin was not found or loaded: NIXL does not say, the loader does.
