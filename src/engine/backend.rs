@@ -123,6 +123,8 @@ pub struct Wanted {
     pub job_writes: bool,
     /// Bytes of its smallest and its largest write.
     pub write_sizes: (usize, usize),
+    /// Where its units lie in its buffers: the first one's place, and bytes from one to the next.
+    pub units: (usize, usize),
     /// Bytes of each of its files, where it says so.
     pub file_size: Option<u64>,
     /// The files that it names.
@@ -283,6 +285,7 @@ fn open_nixl(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
             reads: wanted.job_reads,
             writes: wanted.job_writes,
             write_sizes: wanted.write_sizes,
+            units: wanted.units,
             file_size: wanted.file_size,
             files: &wanted.files,
         },

@@ -33,6 +33,7 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         job_reads: directions(job) & READS != 0,
         job_writes: directions(job) & WRITES != 0,
         write_sizes: job.fio.writes(),
+        units: (job.fio.int("iomem_align").map_or(0, |align| align.max(0) as usize), job.fio.largest_block()),
         file_size: file_size(job),
         files: files(job),
     };

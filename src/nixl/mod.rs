@@ -30,6 +30,9 @@ use transfers::Transfers;
 /// More than any file has: storage is registered whole.
 const WHOLE: usize = i64::MAX as usize;
 const PAGE: usize = 4096;
+/// Entries that cuFile takes in a batch at most, and the bytes of one that the plugin GDS is content with by itself.
+const MOST_GDS_ENTRIES: usize = 128;
+const USUAL_GDS_ENTRY: usize = 16 << 20;
 
 /// What one job asks of NIXL.
 pub struct Settings<'a> {
@@ -56,6 +59,8 @@ pub struct Settings<'a> {
     pub writes: bool,
     /// Bytes of the job's smallest and largest write.
     pub write_sizes: (usize, usize),
+    /// Where units lie in the I/O buffers: the first one's place, and bytes from one to the next.
+    pub units: (usize, usize),
     /// Bytes of each of its files, where the job says so.
     pub file_size: Option<u64>,
     /// fio's filename, each with its folder.
@@ -71,6 +76,10 @@ pub struct Nixl {
     version: String,
     settings: transfers::Settings,
     device: Option<Arc<dyn Device>>,
+    /// Host memory or the device's.
+    segment: Segment,
+    /// Where units lie in the I/O buffers: the first one's place, and bytes from one to the next.
+    units: (usize, usize),
     memory: Vec<Registration>,
     storage: Vec<Option<Registration>>,
     /// What objects' names begin with.
@@ -141,9 +150,10 @@ pub fn open(
     check_objects(&settings, &plugin)?;
     let blocks = if plugin.storage == Segment::Block { blocks::Blocks::new(settings.files)? } else { blocks::Blocks::default() };
     let Params { all: params, notes } = params(&settings, &plugin, &about.params, &blocks)?;
-    let device = on_device.then(device).transpose()?;
-    let memory = if on_device { Segment::DeviceMemory } else { Segment::HostMemory };
-    agent.start(name, &params, memory, plugin.storage).map_err(|failure| {
+    // cuFile wants one in host memory, too.
+    let device = (on_device || plugin.traits.is_cufile).then(device).transpose()?;
+    let segment = if on_device { Segment::DeviceMemory } else { Segment::HostMemory };
+    agent.start(name, &params, segment, plugin.storage).map_err(|failure| {
         let with: Vec<String> = params.iter().map(|(key, value)| format!("{key}={}", value.lines().last().unwrap_or_default())).collect();
         said(format!("nixl_plugin={name} cannot be used with {}: {failure}", with.join(",")))
     })?;
@@ -157,10 +167,12 @@ pub fn open(
             wait: settings.wait,
             plugin,
             batch: settings.batch,
-            memory_device: device.as_ref().map(|device| u64::from(device.place().ordinal)),
+            memory_device: device.as_ref().filter(|_| on_device).map_or(0, |device| u64::from(device.place().ordinal)),
             is_direct: settings.is_direct,
         },
         device,
+        segment,
+        units: settings.units,
         memory: Vec::new(),
         storage: Vec::new(),
         prefix: settings.object.and_then(|object| object.split_once('/')).map_or("", |(_, prefix)| prefix).to_owned(),
@@ -243,6 +255,15 @@ fn params(settings: &Settings, plugin: &Plugin, known: &[String], blocks: &block
         }
         all.push((key.to_owned(), settings.depth.min(most).to_string()));
     }
+    if name == "GDS" {
+        // One entry an I/O: it would make several of a large one, and cuFile know none but the first by its address.
+        let usual = [("batch_limit", settings.batch.min(MOST_GDS_ENTRIES)), ("max_request_size", settings.units.1.max(USUAL_GDS_ENTRY))];
+        for (key, value) in usual {
+            if !is_given(&all, key) {
+                all.push((key.to_owned(), value.to_string()));
+            }
+        }
+    }
     if plugin.storage == Segment::Block {
         if is_given(&all, "config_file") {
             return Err("nixl_params=config_file: the configuration is made from filename=; leave it out".to_owned());
@@ -286,12 +307,30 @@ impl Nixl {
 
     /// Whether the I/O buffers are host memory.
     pub fn is_on_host(&self) -> bool {
-        self.device.is_none()
+        self.segment == Segment::HostMemory
     }
 
     /// The job's I/O.
     pub fn transfers(&self) -> Box<dyn Transport<u32>> {
         Box::new(Transfers::new(self.agent.clone(), self.settings))
+    }
+
+    /// Registers each unit on its own: these plugins name a buffer to cuFile by its own address, which cuFile knows only as it was registered.
+    /// Returns false, with nothing registered, where that cannot be.
+    fn register_units(&mut self, whole: &Registration) -> bool {
+        let (first, stride) = self.units;
+        if stride == 0 {
+            return false;
+        }
+        for at in (first..whole.bytes).step_by(stride) {
+            let unit = Registration { address: whole.address + at, bytes: stride.min(whole.bytes - at), ..whole.clone() };
+            if self.agent.register(&unit).is_err() {
+                self.memory.drain(..).for_each(|unit| self.agent.deregister(&unit));
+                return false;
+            }
+            self.memory.push(unit);
+        }
+        true
     }
 
     fn failed(&self, what: &str, failure: Failure) -> String {
@@ -309,15 +348,19 @@ impl Driver for Nixl {
     }
 
     fn attach(&mut self, base: usize, bytes: usize) -> Result<Option<String>, String> {
-        let segment = if self.device.is_some() { Segment::DeviceMemory } else { Segment::HostMemory };
-        let mut devices = vec![self.settings.memory_device.unwrap_or(0)];
-        let mut bytes = bytes;
-        if self.plugin.storage == Segment::Block {
-            devices = self.blocks.numbers().collect();
-            bytes = bytes.next_multiple_of(PAGE);
+        let device = self.settings.memory_device;
+        let whole = Registration { segment: self.segment, address: base, bytes, device, name: String::new() };
+        if self.plugin.traits.is_cufile && self.register_units(&whole) {
+            return Ok(None);
         }
-        for device in devices {
-            let memory = Registration { segment, address: base, bytes, device, name: String::new() };
+        let all = match self.plugin.storage {
+            Segment::Block => {
+                let bytes = bytes.next_multiple_of(PAGE);
+                self.blocks.numbers().map(|device| Registration { bytes, device, ..whole.clone() }).collect()
+            }
+            _ => vec![whole],
+        };
+        for memory in all {
             self.agent
                 .register(&memory)
                 .map_err(|failure| self.failed(&format!("registering the I/O buffers ({bytes} bytes)"), failure))?;

@@ -20,17 +20,17 @@ pub struct Traits {
     pub loses_track: bool,
     /// It takes one backend in a process.
     pub is_alone: bool,
-    /// It fails a read that ends behind the end of the file, rather than to read less.
-    pub ends_exactly: bool,
+    /// It calls cuFile, on the calling thread's current device, and with sizes of any kind.
+    pub is_cufile: bool,
 }
 
-const USUAL: Traits = Traits { limits: &[], loses_track: false, is_alone: false, ends_exactly: false };
+const USUAL: Traits = Traits { limits: &[], loses_track: false, is_alone: false, is_cufile: false };
 
 fn traits(name: &str) -> Traits {
     match name {
         "POSIX" => Traits { limits: &[("ios_pool_size", 65536), ("kernel_queue_size", 1024)], loses_track: true, ..USUAL },
-        "GDS" => Traits { limits: &[("batch_pool_size", 1024)], ends_exactly: true, ..USUAL },
-        "GDS_MT" => Traits { limits: &[("thread_count", 256)], ends_exactly: true, ..USUAL },
+        "GDS" => Traits { limits: &[("batch_pool_size", 1024)], is_cufile: true, ..USUAL },
+        "GDS_MT" => Traits { limits: &[("thread_count", 256)], is_cufile: true, ..USUAL },
         "GUSLI" => Traits { limits: &[("max_num_simultaneous_requests", 511)], is_alone: true, ..USUAL },
         "OBJ" | "AZURE_BLOB" => Traits { limits: &[("num_threads", 256)], ..USUAL },
         _ => USUAL,

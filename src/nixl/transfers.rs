@@ -26,8 +26,8 @@ pub struct Settings {
     pub plugin: Plugin,
     /// Operations in one transfer at most (`nixl_batch`).
     pub batch: usize,
-    /// The device of the I/O buffers; nothing for host memory.
-    pub memory_device: Option<u64>,
+    /// The device of the I/O buffers, 0 for host memory.
+    pub memory_device: u64,
     /// fio's direct=1: a read keeps its size, which has to be in whole sectors.
     pub is_direct: bool,
 }
@@ -112,7 +112,7 @@ impl Transfers {
             size.bytes = size_of(operation.fd).unwrap_or(size.bytes);
         }
         let left = size.bytes.saturating_sub(operation.offset);
-        if left > 0 && self.settings.is_direct && !self.settings.plugin.traits.ends_exactly {
+        if left > 0 && self.settings.is_direct && !self.settings.plugin.traits.is_cufile {
             return wanted;
         }
         left.min(wanted as u64) as usize
@@ -152,7 +152,7 @@ impl Transfers {
         let Some(slot) = self.slots[first as usize] else { return };
         let mut number = first;
         let is_block = self.settings.plugin.storage == Segment::Block;
-        let device = self.settings.memory_device.unwrap_or(0);
+        let device = self.settings.memory_device;
         let pieces = std::iter::from_fn(|| {
             let slot = self.slots.get(number as usize)?.as_ref()?;
             number = slot.next;
