@@ -200,6 +200,7 @@ impl Agent {
                 names.push(unsafe { CStr::from_ptr(key) }.to_string_lossy().into_owned());
             }
             let _ = call!(calls, nixl_capi_params_destroy_iterator(iterator));
+            names.sort(); // the library's order changes from call to call
         }
         let mut count = 0;
         call!(calls, nixl_capi_mem_list_size(segments, &mut count))?;

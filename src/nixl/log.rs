@@ -143,10 +143,10 @@ fn take(line: &str) -> bool {
     true
 }
 
-/// What a line of the library's says: `E1130 18:12:18.123456   12345 file.cpp:123] what`. GUSLI's have colours.
+/// What a line of the library's says: `E1130 18:12:18.123456   12345 file.cpp:123] what`, or GUSLI's `GUSLIc: what`, with colours.
 fn said(line: &str) -> Option<&str> {
-    if line.contains("GUSLI") {
-        return Some(line.trim());
+    if let Some((colours, said)) = line.split_once("GUSLIc: ") {
+        return colours.chars().all(|c| "\x1b[;m".contains(c) || c.is_ascii_digit()).then(|| said.trim());
     }
     let mut bytes = line.bytes();
     let is_level = bytes.next().is_some_and(|byte| b"IWEF".contains(&byte));
@@ -168,7 +168,16 @@ mod tests {
     #[test]
     fn the_librarys_lines_are_told_from_others() {
         assert_eq!(said("E1130 18:12:18.123456   12345 aio.cpp:123] AIO operation failed: -22\n"), Some("AIO operation failed: -22"));
-        for others in ["fio: pid=1, err=22\n", "Error: no] such\n", "E113 18:12 x] y\n", ""] {
+        assert_eq!(said("\x1b[0;0mGUSLIc: destroyed\n"), Some("destroyed"));
+        for others in [
+            "gpuio: nixl_plugin=GUSLI takes",
+            "  \"nixl_plugin\" : \"GUSLI\",\n",
+            "x GUSLIc: y\n",
+            "fio: pid=1, err=22\n",
+            "Error: no] such\n",
+            "E113 18:12 x] y\n",
+            "",
+        ] {
             assert_eq!(said(others), None, "{others}");
         }
     }

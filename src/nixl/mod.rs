@@ -141,7 +141,7 @@ pub fn open(
     let said = |line: String| line + &log::reason();
     let mut agent = Agent::new(library, "gpuio").map_err(|failure| said(failure.to_string()))?;
     let about = agent.about(name).map_err(|failure| why_no_plugin(library, name, failure))?;
-    let plugin = Plugin::of(name, &about)?;
+    let plugin = Plugin::of(name, &about, &settings.params)?;
     let alone = plugin.traits.is_alone.then(|| Alone::take(name)).transpose()?;
     let on_device = wants_device.unwrap_or(plugin.takes_device_memory && plugin.storage == Segment::File);
     if on_device && !plugin.takes_device_memory {

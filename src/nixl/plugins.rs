@@ -28,7 +28,7 @@ const USUAL: Traits = Traits { limits: &[], loses_track: false, is_alone: false,
 
 fn traits(name: &str) -> Traits {
     match name {
-        "POSIX" => Traits { limits: &[("ios_pool_size", 65536), ("kernel_queue_size", 1024)], loses_track: true, ..USUAL },
+        "POSIX" => Traits { limits: &[("ios_pool_size", 65536), ("kernel_queue_size", 1024)], ..USUAL },
         "GDS" => Traits { limits: &[("batch_pool_size", 1024)], is_cufile: true, ..USUAL },
         "GDS_MT" => Traits { limits: &[("thread_count", 256)], is_cufile: true, ..USUAL },
         "GUSLI" => Traits { limits: &[("max_num_simultaneous_requests", 511)], is_alone: true, ..USUAL },
@@ -38,13 +38,15 @@ fn traits(name: &str) -> Traits {
 }
 
 impl Plugin {
-    /// What a plugin is, by its name and its own word; the error is a line for the user.
-    pub fn of(name: &str, about: &About) -> Result<Self, String> {
+    /// What a plugin is, by its name, its own word and the job's parameters; the error is a line for the user.
+    pub fn of(name: &str, about: &About, params: &[(String, String)]) -> Result<Self, String> {
         let has = |segment: &Segment| about.segments.contains(&(*segment as i32));
         let storage = [Segment::File, Segment::Object, Segment::Block].into_iter().find(has);
         let storage =
             storage.ok_or_else(|| format!("nixl_plugin={name} moves memory to memory, and has no storage: use one for storage"))?;
-        Ok(Self { storage, takes_device_memory: has(&Segment::DeviceMemory), traits: traits(name) })
+        // Seen in 1.5.1 with this queue; before 1.5, when the plugin did not name its parameters either, with all three.
+        let loses_track = name == "POSIX" && (about.params.is_empty() || params.iter().any(|(key, _)| key == "use_posix_aio"));
+        Ok(Self { storage, takes_device_memory: has(&Segment::DeviceMemory), traits: Traits { loses_track, ..traits(name) } })
     }
 
     /// The segment that a plugin stores in, as far as it is known before it is loaded.
@@ -80,9 +82,13 @@ mod tests {
     #[test]
     fn a_plugin_stores_where_it_says_it_does() {
         let about = |segments: &[i32]| About { segments: segments.to_vec(), params: Vec::new() };
-        assert_eq!(Plugin::of("POSIX", &about(&[0, 4])).unwrap().storage, Segment::File);
-        let unknown = Plugin::of("NEW", &about(&[0, 1, 3])).unwrap();
+        assert_eq!(Plugin::of("POSIX", &about(&[0, 4]), &[]).unwrap().storage, Segment::File);
+        let unknown = Plugin::of("NEW", &about(&[0, 1, 3]), &[]).unwrap();
         assert!(unknown.storage == Segment::Object && unknown.takes_device_memory && unknown.traits == USUAL);
-        assert!(Plugin::of("UCX", &about(&[0, 1])).unwrap_err().contains("nixl_plugin=UCX moves memory to memory"));
+        let posix_aio = [("use_posix_aio".to_owned(), "true".to_owned())];
+        let newer = About { segments: vec![0, 4], params: vec!["use_aio".to_owned()] };
+        let loses = |about: &About, params: &[(String, String)]| Plugin::of("POSIX", about, params).unwrap().traits.loses_track;
+        assert!(loses(&about(&[0, 4]), &[]) && loses(&newer, &posix_aio) && !loses(&newer, &[]));
+        assert!(Plugin::of("UCX", &about(&[0, 1]), &[]).unwrap_err().contains("nixl_plugin=UCX moves memory to memory"));
     }
 }
