@@ -48,8 +48,8 @@ pub struct Transfers {
     ready: VecDeque<(u32, Moved)>,
     /// By descriptor: the sizes of regular files.
     files: Vec<Option<Size>>,
-    /// Counts the looks at what has ended.
-    look: u64,
+    /// Looks at what has ended.
+    looks: u64,
     /// Never rung.
     bell: Bell,
     /// The status after which the plugin has lost track.
@@ -96,7 +96,7 @@ impl Transfers {
             stuck: Vec::new(),
             ready: VecDeque::with_capacity(depth),
             files: Vec::new(),
-            look: 0,
+            looks: 0,
             bell: Bell::default(),
             lost: None,
             quiet: None,
@@ -174,16 +174,22 @@ impl Transfers {
         }
     }
 
-    /// Hands back at most `max` operations that have ended by now; returns how many.
+    /// Looks at all that is out, once what was found before is handed back.
     #[inline]
-    fn collect(&mut self, max: usize, done: &mut dyn FnMut(u32, Moved)) -> usize {
+    fn look(&mut self) {
+        self.looks += 1;
         let mut at = 0;
-        while self.ready.len() < max && at < self.out.len() {
+        while at < self.out.len() {
             match self.agent.status(&self.out[at].request) {
                 IN_FLIGHT => at += 1,
                 status => self.settle(at, status),
             }
         }
+    }
+
+    /// Hands back at most `max` operations that have ended; returns how many.
+    #[inline]
+    fn hand_over(&mut self, max: usize, done: &mut dyn FnMut(u32, Moved)) -> usize {
         let found = self.ready.len().min(max);
         self.ready.drain(..found).for_each(|(tag, moved)| done(tag, moved));
         found
@@ -222,8 +228,8 @@ impl Transfers {
             return slot.bytes;
         }
         let Some(size) = usize::try_from(operation.fd).ok().and_then(|fd| self.files.get_mut(fd)?.as_mut()) else { return slot.bytes };
-        if size.look != self.look {
-            *size = Size { bytes: size_of(operation.fd).unwrap_or(size.bytes), look: self.look };
+        if size.look != self.looks {
+            *size = Size { bytes: size_of(operation.fd).unwrap_or(size.bytes), look: self.looks };
         }
         size.bytes.saturating_sub(operation.offset).min(slot.bytes as u64) as usize
     }
@@ -271,7 +277,7 @@ impl Transport<u32> for Transfers {
         if self.files.len() <= index {
             self.files.resize(index + 1, None);
         }
-        self.files[index] = size_of(fd).map(|bytes| Size { bytes, look: self.look });
+        self.files[index] = size_of(fd).map(|bytes| Size { bytes, look: self.looks });
         None
     }
 
@@ -308,7 +314,6 @@ impl Transport<u32> for Transfers {
     #[inline]
     fn commit(&mut self) -> Result<(), i32> {
         if !self.collected.is_empty() {
-            self.look += 1;
             self.due.append(&mut self.collected);
             self.start_due();
         }
@@ -323,11 +328,11 @@ impl Transport<u32> for Transfers {
         let deadline = Deadline::after(timeout);
         let (mut found, mut turns) = (0, 0);
         loop {
-            self.look += 1;
-            if !self.due.is_empty() {
+            if self.ready.is_empty() {
                 self.start_due();
+                self.look();
             }
-            found += self.collect(max - found, done);
+            found += self.hand_over(max - found, done);
             if found >= min || (self.out.is_empty() && self.due.is_empty() && self.ready.is_empty()) || deadline.is_past() {
                 return Ok(());
             }
@@ -342,12 +347,13 @@ impl Transport<u32> for Transfers {
         }
         let deadline = Deadline::after(Some(PATIENCE));
         while !self.out.is_empty() && !deadline.is_past() {
-            self.collect(usize::MAX, &mut |_, _| {});
+            self.look();
             std::thread::sleep(NAP);
         }
         // What the plugin has not let go of is not released: it may still write to it.
         let quiet = self.stuck.is_empty() && self.out.is_empty();
         self.out.clear();
+        self.ready.clear();
         *self.quiet.insert(quiet)
     }
 }
