@@ -65,7 +65,9 @@ fn data_file(root: &Path, benchmark: &Benchmark, options: &Options) -> Result<Da
         Place::Disk => root.join("target/bench"),
     };
     fs::create_dir_all(root.join("target/bench")).map_err(|error| format!("target/bench: {error}"))?;
-    DataFile::make(options.folder.as_ref().unwrap_or(&own), plan::FILE_BYTES, benchmark.on.with_libcufile)
+    // The real libcufile takes no file without a name.
+    let has_name = benchmark.on.with_libcufile || benchmark.on.environment.contains(&"cufile12");
+    DataFile::make(options.folder.as_ref().unwrap_or(&own), plan::FILE_BYTES, has_name)
 }
 
 /// The fio that a benchmark asks for, with its environment.

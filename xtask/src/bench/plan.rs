@@ -23,7 +23,7 @@ pub(super) struct Surroundings {
     /// Of `cargo xtask env`.
     pub environment: &'static [&'static str],
     pub variables: &'static [(&'static str, &'static str)],
-    /// The fio that has its own engine libcufile, in place of the user's. The real libcufile takes no file without a name.
+    /// The fio that has its own engine libcufile, in place of the user's.
     pub with_libcufile: bool,
     /// The loop that contenders without fio are.
     pub bare: Option<Bare>,
