@@ -110,7 +110,7 @@ impl Library {
 pub struct Request(NonNull<c_void>);
 
 /// One piece of a transfer: `bytes` bytes of memory, and where they are in storage.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     pub memory: usize,
     pub memory_device: u64,

@@ -1,38 +1,34 @@
 //! NVIDIA's NIXL: any of its storage plugins, through the C interface of the real library.
 //!
 //! `calls` is the only one to touch the library; `plugins` knows what plugins do not say themselves; `transfers` is a job's I/O; `log` has what the
-//! library prints, and `blocks` makes the configuration that the plugin GUSLI wants.
+//! library prints, `setup` is what has to hold beforehand, and `blocks` makes the configuration that the plugin GUSLI wants.
 
 mod blocks;
 mod calls;
 mod codes;
 mod log;
 mod plugins;
+mod setup;
 mod transfers;
 
 use std::os::fd::RawFd;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::common::device::Device;
 use crate::common::driver::{Driver, Handle};
-use crate::common::library;
 use crate::common::transport::Transport;
 use crate::common::wait::Manner;
-use calls::{Agent, Library, PLUGIN_FOLDER, Registration, Segment};
+use calls::{Agent, Library, Registration, Segment};
 use codes::Failure;
 use plugins::Plugin;
 pub use plugins::parse_params;
+pub use setup::{look_in, size_of_object};
 use transfers::Transfers;
 
 /// More than any file has: storage is registered whole.
 const WHOLE: usize = i64::MAX as usize;
 const PAGE: usize = 4096;
-/// Entries that cuFile takes in a batch at most, and the bytes of one that the plugin GDS is content with by itself.
-const MOST_GDS_ENTRIES: usize = 128;
-const USUAL_GDS_ENTRY: usize = 16 << 20;
 
 /// What one job asks of NIXL.
 pub struct Settings<'a> {
@@ -88,43 +84,8 @@ pub struct Nixl {
     notes: Vec<String>,
     /// Objects that the job reads have to be there.
     reads: bool,
-    _alone: Option<Alone>,
+    _alone: Option<setup::Alone>,
     _watch: log::Watch,
-}
-
-/// The one backend of a plugin that takes one in a process.
-struct Alone;
-
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-impl Alone {
-    fn take(plugin: &str) -> Result<Self, String> {
-        if TAKEN.swap(true, Ordering::AcqRel) {
-            return Err(format!("nixl_plugin={plugin} takes one job in a process, and another has it: use thread=0"));
-        }
-        Ok(Self)
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        TAKEN.store(false, Ordering::Release);
-    }
-}
-
-/// Where plugins are, before the library is loaded; fio's main thread calls it while it looks for the files of a job.
-pub fn look_in(plugin_dir: &str) {
-    if std::env::var(PLUGIN_FOLDER).is_err() {
-        calls::set_plugin_folder(plugin_dir);
-    }
-}
-
-/// How large one object of a job is: the plugins do not say, so the job has to.
-pub fn size_of_object(plugin: &str, size: Option<u64>) -> Result<Option<u64>, String> {
-    if !Plugin::stores_objects(plugin) {
-        return Ok(None);
-    }
-    size.map(Some).ok_or_else(|| format!("nixl_plugin={plugin} does not say how large an object is: give size= or filesize="))
 }
 
 /// The job's agent with its plugin, before anything is registered.
@@ -134,22 +95,22 @@ pub fn open(
     device: impl FnOnce() -> Result<Arc<dyn Device>, String>,
 ) -> Result<Nixl, String> {
     let name = settings.plugin;
-    check_plugin_folder(settings.plugin_dir)?;
-    check_same_process()?;
+    setup::check_plugin_folder(settings.plugin_dir)?;
+    setup::check_same_process()?;
     let library = Library::get(settings.library)?;
     let watch = log::Watch::begin(settings.log, name == "GUSLI")?;
     let said = |line: String| line + &log::reason();
     let mut agent = Agent::new(library, "gpuio").map_err(|failure| said(failure.to_string()))?;
-    let about = agent.about(name).map_err(|failure| why_no_plugin(library, name, failure))?;
+    let about = agent.about(name).map_err(|failure| setup::why_no_plugin(library, name, failure))?;
     let plugin = Plugin::of(name, &about, &settings.params)?;
-    let alone = plugin.traits.is_alone.then(|| Alone::take(name)).transpose()?;
+    let alone = plugin.traits.is_alone.then(|| setup::Alone::take(name)).transpose()?;
     let on_device = wants_device.unwrap_or(plugin.takes_device_memory && plugin.storage == Segment::File);
     if on_device && !plugin.takes_device_memory {
         return Err(format!("gpu_mem=device contradicts nixl_plugin={name}, which takes host memory only: use gpu_mem=host"));
     }
-    check_objects(&settings, &plugin)?;
+    setup::check_objects(&settings, &plugin)?;
     let blocks = if plugin.storage == Segment::Block { blocks::Blocks::new(settings.files)? } else { blocks::Blocks::default() };
-    let Params { all: params, notes } = params(&settings, &plugin, &about.params, &blocks)?;
+    let setup::Params { all: params, notes } = setup::params(&settings, &plugin, &about.params, &blocks)?;
     // cuFile wants one in host memory, too.
     let device = (on_device || plugin.traits.is_cufile).then(device).transpose()?;
     let segment = if on_device { Segment::DeviceMemory } else { Segment::HostMemory };
@@ -182,121 +143,6 @@ pub fn open(
         _alone: alone,
         _watch: watch,
     })
-}
-
-/// Threads of a process can share the library, and so can processes; a copy of a process that has used it cannot.
-fn check_same_process() -> Result<(), String> {
-    static OWNER: AtomicU32 = AtomicU32::new(0);
-    let own = std::process::id();
-    match OWNER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
-        Err(other) if other != own => Err("NIXL was used in this process before this job was forked, and its library cannot be used in \
-                                            both: use thread=1 for all jobs of this run, or for none"
-            .to_owned()),
-        _ => Ok(()),
-    }
-}
-
-fn check_plugin_folder(wanted: Option<&str>) -> Result<(), String> {
-    let Some(wanted) = wanted else { return Ok(()) };
-    if !Path::new(wanted).is_dir() {
-        return Err(format!("nixl_plugin_dir={wanted} is no folder"));
-    }
-    match std::env::var(PLUGIN_FOLDER) {
-        Ok(folder) if folder == wanted => Ok(()),
-        folder => Err(format!(
-            "nixl_plugin_dir={wanted}: plugins come from {} in this process ({PLUGIN_FOLDER}, or the first job): give all jobs the same",
-            folder.unwrap_or_default()
-        )),
-    }
-}
-
-/// Objects are written whole, so a job that would write parts of them is told before it begins.
-fn check_objects(settings: &Settings, plugin: &Plugin) -> Result<(), String> {
-    let name = settings.plugin;
-    if plugin.storage != Segment::Object {
-        return match settings.object {
-            Some(object) => Err(format!("nixl_object={object} contradicts nixl_plugin={name}, which does not store objects: leave it out")),
-            None => Ok(()),
-        };
-    }
-    let Some(size) = settings.file_size.filter(|_| settings.writes) else { return Ok(()) };
-    let (smallest, largest) = settings.write_sizes;
-    if smallest as u64 != size || largest as u64 != size {
-        return Err(format!(
-            "nixl_plugin={name} writes whole objects only, and this job would write {size} bytes in blocks of {}: use bs={size}, and nrfiles= \
-             or filename= for more objects",
-            smallest
-        ));
-    }
-    Ok(())
-}
-
-/// What a plugin is made with.
-struct Params {
-    all: Vec<(String, String)>,
-    notes: Vec<String>,
-}
-
-/// The plugin's parameters: the job's own, and what follows from its depth; with a line where the plugin has less room than the job wants.
-fn params(settings: &Settings, plugin: &Plugin, known: &[String], blocks: &blocks::Blocks) -> Result<Params, String> {
-    let name = settings.plugin;
-    let mut all = settings.params.clone();
-    if let Some((key, _)) = all.iter().find(|(key, _)| !known.is_empty() && !known.contains(key)) {
-        return Err(format!("nixl_params={key}: nixl_plugin={name} has no such parameter; it has {}", known.join(", ")));
-    }
-    let mut notes = Vec::new();
-    let is_given = |all: &[(String, String)], key: &str| all.iter().any(|(given, _)| given == key);
-    for &(key, most) in plugin.traits.limits {
-        if is_given(&all, key) {
-            continue;
-        }
-        if settings.depth > most {
-            notes.push(format!("nixl_plugin={name} has {most} I/Os in flight at most: iodepth={} acts as {most}", settings.depth));
-        }
-        all.push((key.to_owned(), settings.depth.min(most).to_string()));
-    }
-    if name == "GDS" {
-        // One entry an I/O: it would make several of a large one, and cuFile know none but the first by its address.
-        let usual = [("batch_limit", settings.batch.min(MOST_GDS_ENTRIES)), ("max_request_size", settings.units.1.max(USUAL_GDS_ENTRY))];
-        for (key, value) in usual {
-            if !is_given(&all, key) {
-                all.push((key.to_owned(), value.to_string()));
-            }
-        }
-    }
-    if plugin.storage == Segment::Block {
-        if is_given(&all, "config_file") {
-            return Err("nixl_params=config_file: the configuration is made from filename=; leave it out".to_owned());
-        }
-        all.push(("config_file".to_owned(), blocks.config(settings.is_direct)?));
-    }
-    if let Some(object) = settings.object {
-        let key = if name == "AZURE_BLOB" { "container_name" } else { "bucket" };
-        if is_given(&all, key) {
-            return Err(format!("nixl_object={object} and {key} in nixl_params contradict each other: leave one of them out"));
-        }
-        all.push((key.to_owned(), object.split('/').next().unwrap_or_default().to_owned()));
-    }
-    Ok(Params { all, notes })
-}
-
-/// Why a plugin was not found or loaded: NIXL does not say, the loader does.
-fn why_no_plugin(library: &Library, name: &str, failure: Failure) -> String {
-    let folder = std::env::var(PLUGIN_FOLDER).map(PathBuf::from).ok();
-    let folder = folder.or_else(|| Some(Path::new(&library.path()?).parent()?.join("plugins"))).unwrap_or_default();
-    let file = folder.join(format!("libplugin_{name}.so"));
-    if !file.exists() {
-        let files =
-            std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut there: Vec<String> =
-            files.filter_map(|file| Some(file.strip_prefix("libplugin_")?.strip_suffix(".so")?.to_owned())).collect();
-        there.sort();
-        return format!("nixl_plugin={name}: there is no such plugin in {}, which has {}", folder.display(), there.join(", "));
-    }
-    match library::open_named(&file.to_string_lossy(), "nixl_plugin") {
-        Err(line) => format!("nixl_plugin={name}: {line}"),
-        Ok(_) => format!("nixl_plugin={name} is not taken: {failure}{}", log::reason()),
-    }
 }
 
 impl Nixl {

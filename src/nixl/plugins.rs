@@ -18,19 +18,21 @@ pub struct Traits {
     pub limits: &'static [(&'static str, u32)],
     /// After one failed I/O it cannot tell what has become of the others.
     pub loses_track: bool,
+    /// A transfer that has ended can be started once more.
+    pub starts_again: bool,
     /// It takes one backend in a process.
     pub is_alone: bool,
     /// It calls cuFile, on the calling thread's current device, and with sizes of any kind.
     pub is_cufile: bool,
 }
 
-const USUAL: Traits = Traits { limits: &[], loses_track: false, is_alone: false, is_cufile: false };
+const USUAL: Traits = Traits { limits: &[], loses_track: false, starts_again: false, is_alone: false, is_cufile: false };
 
 fn traits(name: &str) -> Traits {
     match name {
-        "POSIX" => Traits { limits: &[("ios_pool_size", 65536), ("kernel_queue_size", 1024)], ..USUAL },
-        "GDS" => Traits { limits: &[("batch_pool_size", 1024)], is_cufile: true, ..USUAL },
-        "GDS_MT" => Traits { limits: &[("thread_count", 256)], is_cufile: true, ..USUAL },
+        "POSIX" => Traits { limits: &[("ios_pool_size", 65536), ("kernel_queue_size", 1024)], starts_again: true, ..USUAL },
+        "GDS" => Traits { limits: &[("batch_pool_size", 1024)], is_cufile: true, starts_again: true, ..USUAL },
+        "GDS_MT" => Traits { limits: &[("thread_count", 256)], is_cufile: true, starts_again: true, ..USUAL },
         "GUSLI" => Traits { limits: &[("max_num_simultaneous_requests", 511)], is_alone: true, ..USUAL },
         "OBJ" | "AZURE_BLOB" => Traits { limits: &[("num_threads", 256)], ..USUAL },
         _ => USUAL,

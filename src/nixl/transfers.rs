@@ -42,6 +42,8 @@ pub struct Transfers {
     /// To be started, in order.
     due: Vec<u32>,
     out: Vec<Out>,
+    /// By tag: a transfer that has ended well, to be started again where the next one with that tag is the same.
+    kept: Vec<Option<(Request, Piece, Transfer)>>,
     /// What the plugin has lost track of.
     stuck: Vec<Out>,
     /// Ended, and not handed back yet.
@@ -93,6 +95,7 @@ impl Transfers {
             collected: Vec::with_capacity(depth),
             due: Vec::with_capacity(depth),
             out: Vec::with_capacity(depth),
+            kept: (0..depth).map(|_| None).collect(),
             stuck: Vec::new(),
             ready: VecDeque::with_capacity(depth),
             files: Vec::new(),
@@ -150,19 +153,7 @@ impl Transfers {
     #[inline]
     fn start(&mut self, first: u32) {
         let Some(slot) = self.slots[first as usize] else { return };
-        let mut number = first;
-        let is_block = self.settings.plugin.storage == Segment::Block;
-        let device = self.settings.memory_device;
-        let pieces = std::iter::from_fn(|| {
-            let slot = self.slots.get(number as usize)?.as_ref()?;
-            number = slot.next;
-            let Operation { base, at, offset, handle, .. } = slot.operation;
-            let storage_device = handle.0 as u64;
-            // Memory was registered for each of the block devices.
-            let memory_device = if is_block { storage_device } else { device };
-            Some(Piece { memory: base + at, memory_device, bytes: slot.bytes, offset, storage_device })
-        });
-        match self.agent.request(slot.operation.transfer, pieces) {
+        match self.request(first, &slot) {
             Ok(request) => {
                 let status = self.agent.post(&request);
                 self.out.push(Out { request, first });
@@ -172,6 +163,39 @@ impl Transfers {
             }
             Err(status) => self.end(first, status),
         }
+    }
+
+    /// The transfer for an operation and those that hang on it: a new one, unless the last one with the tag was the same.
+    #[inline]
+    fn request(&mut self, first: u32, slot: &Slot) -> Result<Request, i32> {
+        if let Some((request, piece, transfer)) = self.kept[first as usize].take() {
+            if slot.next == NONE && piece == self.piece(slot) && transfer == slot.operation.transfer {
+                return Ok(request);
+            }
+            self.agent.release(request);
+        }
+        let mut number = first;
+        let pieces = std::iter::from_fn(|| {
+            let slot = self.slots.get(number as usize)?.as_ref()?;
+            number = slot.next;
+            Some(self.piece(slot))
+        });
+        self.agent.request(slot.operation.transfer, pieces)
+    }
+
+    #[inline]
+    fn piece(&self, slot: &Slot) -> Piece {
+        let Operation { base, at, offset, handle, .. } = slot.operation;
+        let storage_device = handle.0 as u64;
+        // Memory was registered for each of the block devices.
+        let memory_device = if self.settings.plugin.storage == Segment::Block { storage_device } else { self.settings.memory_device };
+        Piece { memory: base + at, memory_device, bytes: slot.bytes, offset, storage_device }
+    }
+
+    /// Gives up all transfers that were kept.
+    #[cold]
+    fn let_go(&mut self) {
+        self.kept.iter_mut().filter_map(Option::take).for_each(|(request, ..)| self.agent.release(request));
     }
 
     /// Looks at all that is out, once what was found before is handed back.
@@ -204,8 +228,13 @@ impl Transfers {
             self.stuck.push(Out { request, first });
             return self.lose(status);
         }
-        self.agent.release(request);
         let is_several = self.slots[first as usize].as_ref().is_some_and(|slot| slot.next != NONE);
+        match self.slots[first as usize].as_ref() {
+            Some(slot) if status == DONE && !is_several && self.settings.plugin.traits.starts_again => {
+                self.kept[first as usize] = Some((request, self.piece(slot), slot.operation.transfer));
+            }
+            _ => self.agent.release(request),
+        }
         if status < 0 && is_several { self.take_back(first) } else { self.end(first, status) }
     }
 
@@ -282,6 +311,7 @@ impl Transport<u32> for Transfers {
     }
 
     fn file_closed(&mut self, fd: RawFd) {
+        self.let_go();
         if let Some(file) = usize::try_from(fd).ok().and_then(|fd| self.files.get_mut(fd)) {
             *file = None;
         }
@@ -349,6 +379,9 @@ impl Transport<u32> for Transfers {
         while !self.out.is_empty() && !deadline.is_past() {
             self.look();
             std::thread::sleep(NAP);
+        }
+        if self.stuck.is_empty() {
+            self.let_go();
         }
         // What the plugin has not let go of is not released: it may still write to it.
         let quiet = self.stuck.is_empty() && self.out.is_empty();

@@ -15,14 +15,14 @@ pub(super) fn all(library: &Path) -> [Benchmark; 3] {
             on: Surroundings { bare: Some(Bare { kind: "use_aio+direct", ..LOOP }), ..ON },
             ..against_bare(
                 library,
-                "nixl",
+                "nixl-disk",
                 "NIXL's plugin POSIX against a bare C++ loop over the same library: 4 KiB random reads, direct=1, a disk, iodepth=1 and 32",
                 "--direct=1",
             )
         },
         against_bare(
             library,
-            "nixl-cached",
+            "nixl",
             "NIXL's plugin POSIX against a bare C++ loop over the same library: 4 KiB random reads, tmpfs, iodepth=1 and 32",
             "",
         ),
