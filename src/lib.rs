@@ -8,6 +8,7 @@ mod fio;
 mod gusli;
 mod hipfile;
 mod host;
+mod nixl;
 
 use std::ffi::c_void;
 

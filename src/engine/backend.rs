@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checks::{check_gusli, check_host, check_modes, goes_posix, goes_through_host_memory, is_host_memory};
+use super::checks::{
+    check_gusli, check_host, check_modes, check_nixl, check_nixl_on_host, goes_posix, goes_through_host_memory, is_host_memory,
+};
 use super::flying::Place;
 use super::options::{Backend, DeviceIds, Io, Memory, Mode, Options, Wait};
 use crate::common::blocking::{Blocking, Synchronous};
@@ -19,7 +21,7 @@ use crate::common::uring::{self, Uring};
 use crate::common::wait::Manner;
 use crate::cufile::{self, Cufile};
 use crate::gusli::{self, Gusli};
-use crate::{hipfile, host};
+use crate::{hipfile, host, nixl};
 
 /// Threads of a pool where `gpu_threads` says nothing and iodepth is higher.
 const DEFAULT_THREADS: u32 = 16;
@@ -71,10 +73,13 @@ pub fn named(options: &Options) -> Result<Option<Choice>, String> {
 /// The backend that another option stands for, with that option's name.
 fn implied(options: &Options) -> Result<Option<(Backend, &'static str)>, String> {
     let gusli = if options.gusli.config.is_some() { "gusli_config" } else { "gusli_device" };
+    let nixl = options.nixl.implied_by();
     let all = [
         (options.cuda_io.is_some(), Backend::Cufile, "cuda_io"),
         (options.rocm_io.is_some(), Backend::Hipfile, "rocm_io"),
+        // A device of GUSLI's is not one of NIXL's plugin of that name.
         (options.gusli.is_implied(), Backend::Gusli, gusli),
+        (nixl.is_some(), Backend::Nixl, nixl.unwrap_or_default()),
     ];
     let mut given = all.into_iter().filter(|(is_given, ..)| *is_given).map(|(_, backend, option)| (backend, option));
     match (given.next(), given.next()) {
@@ -113,6 +118,17 @@ pub struct Wanted {
     pub is_thread: bool,
     /// fio's prio: 0 is the highest, 7 the lowest.
     pub priority: Option<i32>,
+    /// Whether it reads, and writes.
+    pub job_reads: bool,
+    pub job_writes: bool,
+    /// Bytes of its smallest and its largest write.
+    pub write_sizes: (usize, usize),
+    /// Where its units lie in its buffers: the first one's place, and bytes from one to the next.
+    pub units: (usize, usize),
+    /// Bytes of each of its files, where it says so.
+    pub file_size: Option<u64>,
+    /// The files that it names.
+    pub files: Vec<String>,
 }
 
 /// Opens the backend for a job.
@@ -131,7 +147,7 @@ pub fn open(choice: &Choice, options: &Options, wanted: &Wanted) -> Result<Opene
         Backend::Cufile => open_cufile(options, wanted),
         Backend::Hipfile => open_hipfile(options, wanted),
         Backend::Gusli => open_gusli(options, wanted),
-        other => Err(format!("gpu_backend={} is not in this build yet: use gpu_backend=host, cufile, hipfile or gusli", other.word())),
+        Backend::Nixl => open_nixl(options, wanted),
     }
 }
 
@@ -248,6 +264,40 @@ fn open_gusli(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
     })?;
     let (transport, notes) = (driver.requests(), driver.notes());
     Ok(Opened { driver: Box::new(driver), transport, notes })
+}
+
+fn open_nixl(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
+    let wants_device = check_nixl(options)?;
+    let own = &options.nixl;
+    let mut notes = Vec::new();
+    let mut nixl = nixl::open(
+        nixl::Settings {
+            library: own.library.as_deref(),
+            plugin: own.plugin(),
+            params: own.params.as_deref().map_or(Ok(Vec::new()), nixl::parse_params)?,
+            plugin_dir: own.plugin_dir.as_deref(),
+            log: own.log.as_deref(),
+            object: own.object.as_deref(),
+            batch: own.batch.unwrap_or(1) as usize,
+            depth: wanted.depth,
+            wait: manner(options),
+            is_direct: wanted.direct,
+            reads: wanted.job_reads,
+            writes: wanted.job_writes,
+            write_sizes: wanted.write_sizes,
+            units: wanted.units,
+            file_size: wanted.file_size,
+            files: &wanted.files,
+        },
+        wants_device,
+        || GpuDevice::<Cuda>::open(device_of::<Cuda>(options, wanted, &mut notes)?).map(|device| device as Arc<dyn Device>),
+    )?;
+    if nixl.is_on_host() {
+        check_nixl_on_host(options, own.plugin())?;
+    }
+    notes.extend(nixl.notes());
+    let transport = nixl.transfers();
+    Ok(Opened { driver: Box::new(nixl), transport, notes })
 }
 
 /// Devices are given out round-robin by subjob number, also where several are equally near.

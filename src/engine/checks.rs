@@ -130,3 +130,45 @@ pub fn check_gusli(options: &Options) -> Result<bool, String> {
         (completion, wait) => Ok(completion == Some(Completion::Callback) || wait == Wait::Block),
     }
 }
+
+/// What has no meaning with NIXL is refused, not ignored. Says whether the buffers are to be on the device, where the job says so.
+pub fn check_nixl(options: &Options) -> Result<Option<bool>, String> {
+    let contradicts = |what: String, why: &str| Err(format!("{what} contradicts gpu_backend=nixl, {why}: leave it out"));
+    match options {
+        Options { io: io @ (Io::Posix | Io::Uring), .. } => {
+            return contradicts(format!("gpu_io={}", io.word()), "whose plugins have their own ways to move bytes (nixl_plugin)");
+        }
+        Options { mode, .. } if *mode != Mode::Auto => {
+            return contradicts(format!("gpu_mode={}", mode.word()), "which has one way to issue I/O (gpu_mode=auto)");
+        }
+        Options { threads: Some(_), .. } => return contradicts("gpu_threads".to_owned(), "which has one way to issue I/O (gpu_mode=auto)"),
+        Options { register: false, .. } => return contradicts("gpu_register=0".to_owned(), "whose library moves registered memory only"),
+        Options { require_direct: true, .. } => {
+            return contradicts("gpu_require_direct=1".to_owned(), "whose plugins do not say which way bytes take");
+        }
+        _ => {}
+    }
+    match options.memory {
+        None => Ok(None),
+        Some(Memory::Device) => Ok(Some(true)),
+        Some(Memory::Host) => Ok(Some(false)),
+        Some(memory) => Err(format!(
+            "gpu_mem={} contradicts gpu_backend=nixl, which knows host memory and device memory: use gpu_mem=host or device",
+            memory.word()
+        )),
+    }
+}
+
+/// What needs a GPU is refused in a job of NIXL's whose buffers are in host memory.
+pub fn check_nixl_on_host(options: &Options, plugin: &str) -> Result<(), String> {
+    if options.device_ids.is_some() {
+        return Err(format!("gpu_dev_ids contradicts nixl_plugin={plugin} in host memory, which uses no GPU: leave it out"));
+    }
+    if !matches!(options.data, Data::Auto | Data::Exact) {
+        return Err(format!(
+            "gpu_data={} contradicts nixl_plugin={plugin} in host memory, which always writes fio's own buffer (gpu_data=exact): leave it out",
+            options.data.word()
+        ));
+    }
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fio::{OptionSpec, OptionValues};
-use crate::gusli;
+use crate::{gusli, nixl};
 
 /// An option whose values are words.
 macro_rules! words {
@@ -244,6 +244,37 @@ pub const SPECS: &[OptionSpec] = &[
         check: |text| flag(text).map(|_| ()),
     },
     OptionSpec { name: "gusli_log", help: "Write the log of GUSLI's library to this file", default: None, values: &[], check: |_| Ok(()) },
+    OptionSpec {
+        name: "nixl_plugin",
+        help: "NIXL's plugin: POSIX, GDS, GDS_MT, GUSLI, OBJ, AZURE_BLOB or another (default: POSIX)",
+        default: None,
+        values: &[],
+        check: |text| if text.is_empty() { Err("name a plugin".to_owned()) } else { Ok(()) },
+    },
+    OptionSpec {
+        name: "nixl_params",
+        help: "Parameters of the plugin: key=value,key=value",
+        default: None,
+        values: &[],
+        check: |text| nixl::parse_params(text).map(|_| ()),
+    },
+    OptionSpec {
+        name: "nixl_object",
+        help: "Bucket or container of objects, and what their keys begin with: bucket/prefix",
+        default: None,
+        values: &[],
+        check: |_| Ok(()),
+    },
+    OptionSpec {
+        name: "nixl_batch",
+        help: "I/Os that are queued at once and sent as one transfer at most, 1 to 1024 (default: 1)",
+        default: None,
+        values: &[],
+        check: |text| number(text, 1024).map(|_| ()),
+    },
+    OptionSpec { name: "nixl_library", help: "The path of NIXL's libnixl_capi.so", default: None, values: &[], check: |_| Ok(()) },
+    OptionSpec { name: "nixl_plugin_dir", help: "The folder of NIXL's plugins", default: None, values: &[], check: |_| Ok(()) },
+    OptionSpec { name: "nixl_log", help: "Write the log of NIXL's library to this file", default: None, values: &[], check: |_| Ok(()) },
     OptionSpec { name: "gpu_report", help: "Write a JSON report of the job to this file", default: None, values: &[], check: |_| Ok(()) },
 ];
 
@@ -264,6 +295,7 @@ pub struct Options {
     pub data: Data,
     pub require_direct: bool,
     pub gusli: Gusli,
+    pub nixl: Nixl,
     pub report: Option<String>,
 }
 
@@ -279,6 +311,18 @@ pub struct Gusli {
     pub max_in_flight: Option<u32>,
     pub client_name: Option<String>,
     pub uring: bool,
+    pub log: Option<String>,
+}
+
+/// What only `gpu_backend=nixl` has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nixl {
+    pub plugin: Option<String>,
+    pub params: Option<String>,
+    pub object: Option<String>,
+    pub batch: Option<u32>,
+    pub library: Option<String>,
+    pub plugin_dir: Option<String>,
     pub log: Option<String>,
 }
 
@@ -312,6 +356,15 @@ impl Options {
                 uring: get("gusli_uring").map_or(Ok(false), flag)?,
                 log: get("gusli_log").map(str::to_owned),
             },
+            nixl: Nixl {
+                plugin: get("nixl_plugin").map(str::to_owned),
+                params: get("nixl_params").map(str::to_owned),
+                object: get("nixl_object").map(str::to_owned),
+                batch: get("nixl_batch").map(|text| number(text, 1024)).transpose()?,
+                library: get("nixl_library").map(str::to_owned),
+                plugin_dir: get("nixl_plugin_dir").map(str::to_owned),
+                log: get("nixl_log").map(str::to_owned),
+            },
             report: get("gpu_report").map(str::to_owned),
         })
     }
@@ -321,6 +374,23 @@ impl Gusli {
     /// Whether a device is named that only GUSLI knows.
     pub fn is_implied(&self) -> bool {
         self.devices.is_some() || self.config.is_some()
+    }
+}
+
+impl Nixl {
+    pub fn plugin(&self) -> &str {
+        self.plugin.as_deref().unwrap_or("POSIX")
+    }
+
+    /// The first option that only NIXL has, where one is given that means something without the others.
+    pub fn implied_by(&self) -> Option<&'static str> {
+        let given = [
+            (self.plugin.is_some(), "nixl_plugin"),
+            (self.params.is_some(), "nixl_params"),
+            (self.object.is_some(), "nixl_object"),
+            (self.batch.is_some(), "nixl_batch"),
+        ];
+        given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
     }
 }
 
@@ -346,6 +416,9 @@ impl Options {
             "gusli_sgl": self.gusli.sgl,
             "gusli_priority": self.gusli.priority,
             "gusli_max_inflight": self.gusli.max_in_flight,
+            "nixl_plugin": self.nixl.plugin,
+            "nixl_object": self.nixl.object,
+            "nixl_batch": self.nixl.batch,
         })
     }
 }

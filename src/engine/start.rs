@@ -14,7 +14,7 @@ use super::staging::{self, Staging, Wishes};
 use super::{Job, Notices, Region};
 use crate::common::device::{Device, Kind};
 use crate::fio;
-use crate::gusli;
+use crate::{gusli, nixl};
 
 /// Makes a job ready for its memory and files. The error is the line for the user; whatever was opened is closed again.
 pub fn start(job: &fio::Job) -> Result<Job, String> {
@@ -26,10 +26,16 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         subjob: job.subjob,
         depth,
         direct: is_direct(job),
-        file: first_file(job),
+        file: files(job).first().map_or_else(|| PathBuf::from(job.fio.text("directory").unwrap_or_default()), PathBuf::from),
         job: job.id,
         is_thread: job.fio.is_thread(),
         priority: job.fio.int("prio").filter(|_| job.fio.is_set("prio")),
+        job_reads: directions(job) & READS != 0,
+        job_writes: directions(job) & WRITES != 0,
+        write_sizes: job.fio.writes(),
+        units: (job.fio.int("iomem_align").map_or(0, |align| align.max(0) as usize), job.fio.largest_block()),
+        file_size: file_size(job),
+        files: files(job),
     };
     let Opened { driver, transport, notes } = backend::open(&choice, &options, &wanted)?;
     let layout = layout(&options, driver.device().is_some());
@@ -86,10 +92,15 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
     })
 }
 
-/// What fio's main thread asks of a job that has not started yet: how large one of its files is. Only GUSLI has files that fio does not know.
+/// What fio's main thread asks of a job that has not started yet: how large one of its files is. Only GUSLI and NIXL have files that fio does not
+/// know.
 pub fn size(job: &fio::Job, file: &fio::File) -> Result<Option<u64>, String> {
     // What else is wrong with a job, start() says.
     let Ok(options) = Options::parse(&job.options) else { return Ok(None) };
+    if options.backend == Backend::Nixl || options.nixl.implied_by().is_some() {
+        options.nixl.plugin_dir.iter().for_each(|folder| nixl::look_in(folder));
+        return nixl::size_of_object(options.nixl.plugin(), file_size(job));
+    }
     let may_be_gusli = options.backend == Backend::Gusli || options.gusli.is_implied();
     if !may_be_gusli || backend::named(&options)?.is_none_or(|choice| choice.backend != Backend::Gusli) {
         return Ok(None);
@@ -117,14 +128,29 @@ fn is_direct(job: &fio::Job) -> bool {
     job.fio.int("direct") == Some(1)
 }
 
-/// Where the job's files are: its first one, or the folder in which fio makes them.
-fn first_file(job: &fio::Job) -> PathBuf {
+/// The bits of fio's `rw` for reads and for writes.
+const READS: i32 = 1;
+const WRITES: i32 = 2;
+
+fn directions(job: &fio::Job) -> i32 {
+    job.fio.int("rw").unwrap_or(0)
+}
+
+/// Bytes of each of the job's files, where the job says so.
+fn file_size(job: &fio::Job) -> Option<u64> {
+    let files = job.fio.int("nrfiles").map_or(1, |count| count.max(1) as u64);
+    job.fio.bytes("filesize").or_else(|| job.fio.bytes("size").map(|all| all / files))
+}
+
+/// The files that the job names, each with its folder; none where fio makes up their names.
+fn files(job: &fio::Job) -> Vec<String> {
     // In both lists ':' separates, and a backslash takes that meaning from it.
-    let first = |name: &str| {
+    let list = |name: &str| {
         let text = job.fio.text(name).unwrap_or_default().replace("\\:", "\0");
-        text.split(':').next().unwrap_or_default().replace('\0', ":")
+        text.split(':').filter(|part| !part.is_empty()).map(|part| part.replace('\0', ":")).collect::<Vec<_>>()
     };
-    Path::new(&first("directory")).join(first("filename"))
+    let folder = list("directory").into_iter().next().unwrap_or_default();
+    list("filename").iter().map(|name| Path::new(&folder).join(name).to_string_lossy().into_owned()).collect()
 }
 
 fn layout(options: &Options, has_device: bool) -> Layout {

@@ -68,12 +68,24 @@ impl JobOptions {
 
     /// Bytes of the largest I/O that the job can make.
     pub fn largest_block(&self) -> usize {
-        // Of the six targets the second, fourth and sixth are the largest sizes of reads, writes and trims, in 64 bits each.
-        let largest = |n: usize| {
-            let offset = peek::int(self.directory.entry("bsrange")? + OFF1 + n * 4)?;
-            peek::word(self.base + usize::try_from(offset).ok()?)
-        };
-        [1, 3, 5].into_iter().filter_map(largest).max().unwrap_or(0)
+        [1, 3, 5].into_iter().filter_map(|n| self.block_size(n)).max().unwrap_or(0)
+    }
+
+    /// Bytes of the smallest and the largest write that the job can make.
+    pub fn writes(&self) -> (usize, usize) {
+        (self.block_size(2).unwrap_or(0), self.block_size(3).unwrap_or(0))
+    }
+
+    /// Of the six targets of this option the first two are the smallest and largest size of reads, then those of writes, and of trims, in 64
+    /// bits each.
+    fn block_size(&self, target: usize) -> Option<usize> {
+        let offset = peek::int(self.directory.entry("bsrange")? + OFF1 + target * 4)?;
+        peek::word(self.base + usize::try_from(offset).ok()?)
+    }
+
+    /// The value of an option that fio keeps as bytes in 64 bits; `None` where it is 0, or a share of something.
+    pub fn bytes(&self, name: &str) -> Option<u64> {
+        peek::word(self.base + self.directory.offset(name)?).map(|bytes| bytes as u64).filter(|&bytes| bytes > 0 && bytes < 1 << 63)
     }
 
     /// The value of an option that fio keeps as a text; `None` where it has none.

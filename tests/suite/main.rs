@@ -16,6 +16,7 @@ mod latency;
 mod life;
 mod loading;
 mod modes;
+mod nixl;
 mod options;
 mod preload;
 mod remote;

@@ -16,7 +16,7 @@ use std::{
 
 const USAGE: &str = "usage: cargo xtask COMMAND
   env NAME                   print the variables under which a job runs on a vendor's library (cufile12, cufile13, cufile-sim,
-                             hipfile-sim, hipfile-sim6, gusli)
+                             hipfile-sim, hipfile-sim6, gusli, nixl)
   fio VERSION                print the path of a command that runs this fio (3.25, 3.33, 3.39, 3.41); gets it where needed
   fio 3.41 --with-libcufile  the same for a fio with its own engine libcufile, to be run under an environment; builds it where needed
   fio-src VERSION            print the path of this fio's source, configured (3.33, 3.41); gets it where needed

@@ -8,7 +8,7 @@
 //! | `hipfile-sim` | simulated libhipfile | simulated, as of ROCm 7 |
 //! | `hipfile-sim6` | simulated libhipfile | simulated, as of ROCm 6: no file call of amdgpu's |
 //!
-//! `gusli` has neither, only GUSLI's real client library.
+//! `gusli` and `nixl` have neither, only GUSLI's real client library, and NIXL's.
 //!
 //! `prepare` puts the libraries into one folder, writes libcufile's settings, adds what the machine lacks (block device
 //! properties, a `/proc/modules`), and returns the variables. It can be called again at any time, by several programs
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use wheel::Wheel;
 
 /// The environments that there are.
-pub const NAMES: [&str; 6] = ["cufile12", "cufile13", "cufile-sim", "hipfile-sim", "hipfile-sim6", "gusli"];
+pub const NAMES: [&str; 7] = ["cufile12", "cufile13", "cufile-sim", "hipfile-sim", "hipfile-sim6", "gusli", "nixl"];
 
 /// Prepares one environment and returns its variables, in the order in which they are to be set.
 ///
@@ -47,8 +47,9 @@ pub fn prepare(name: &str, target: &Path, places: &[&Path]) -> Result<Vec<(Strin
         "hipfile-sim6" => return amd("sim_hip6", "libamdhip64.so.6", &libraries),
         _ => {}
     }
-    if let Some(wheel) = Wheel::of(name).filter(|_| name == "gusli") {
-        return Ok(vec![("GPUIO_GUSLI_LIBRARY".to_owned(), text(&wheel.fetch(&root)?))]);
+    if let (Some(wheel), "gusli" | "nixl") = (Wheel::of(name), name) {
+        let variable = format!("GPUIO_{}_LIBRARY", name.to_uppercase());
+        return Ok(vec![(variable, text(&wheel.fetch(&root)?))]);
     }
     install(&built("sim_cuda")?, &libraries.join("libcuda.so.1"))?;
     install(&built("sim_cudart")?, &libraries.join("libcudart.so.12"))?;
@@ -129,6 +130,14 @@ pub fn cuda_headers(target: &Path) -> Result<Vec<PathBuf>, String> {
     fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
     let _lock = lock(&root.join("lock"))?;
     wheel::headers(&root)
+}
+
+/// The folder with the Python packages of a small S3 server (`python3 -m moto.server`), fetched where they are not there yet.
+pub fn s3_server(target: &Path) -> Result<PathBuf, String> {
+    let root = absolute(target)?.join("env");
+    fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let _lock = lock(&root.join("lock"))?;
+    wheel::s3_server(&root)
 }
 
 /// A library of this workspace: cargo builds it into the folder `deps`, in which tests lie and other programs beside.

@@ -1,5 +1,5 @@
-//! The real libcufile, the headers of CUDA 12, and GUSLI's client library, from their wheels on PyPI: fetched by pip by name and version,
-//! checked by pip against a pinned SHA-256, kept under `target/env/wheels`.
+//! The real libcufile, the headers of CUDA 12, NIXL, and GUSLI's client library, from their wheels on PyPI: fetched by pip by name and version,
+//! checked by pip against a pinned SHA-256, kept under `target/env/wheels`. A small S3 server, too, by its packages' versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,13 +29,19 @@ const CUDA_13: Wheel = Wheel {
     content: "nvidia/cu13/lib/libcufile.so.0",
 };
 
-/// GUSLI's client library, with a name that the wheel's makers gave it; the libraries beside it are NIXL's.
+/// NIXL's C interface, with its plugins in a folder beside it.
 const NIXL: Wheel = Wheel {
     package: "nixl-cu12",
     version: "1.5.1",
     sha256: "341d0dfa499f941c054614252f1d8047d1380e33f29c87707372ff5ec7d3779a",
-    content: "nixl_cu12.libs/libgusli_clnt-3fabe21f.so",
+    content: ".nixl_cu12.mesonpy.libs/libnixl_capi.so",
 };
+
+/// GUSLI's client library, with a name that the wheel's makers gave it.
+const GUSLI: Wheel = Wheel { content: "nixl_cu12.libs/libgusli_clnt-3fabe21f.so", ..NIXL };
+
+/// The packages of the S3 server: moto, and what it imports to serve S3 alone, which is a third of what it can.
+const S3_SERVER: &str = include_str!("s3_server.txt");
 
 /// What a program written for cuFile includes: the runtime's headers include `crt/`, which comes with the compiler.
 const HEADERS: [Wheel; 3] = [
@@ -59,13 +65,42 @@ pub fn headers(root: &Path) -> Result<Vec<PathBuf>, String> {
     HEADERS.iter().map(|wheel| wheel.fetch(root)).collect()
 }
 
+/// The folder of the S3 server's packages, for the Python that there is. The caller holds the lock.
+pub fn s3_server(root: &Path) -> Result<PathBuf, String> {
+    let folder = root.join("s3-server");
+    let list = root.join("s3-server.txt");
+    if folder.exists() && fs::read_to_string(&list).is_ok_and(|fetched| fetched == S3_SERVER) {
+        return Ok(folder);
+    }
+    let fresh = root.join("s3-server.fresh");
+    // What a fetch that was broken off has left, or an older server; often nothing.
+    let _ = fs::remove_dir_all(&fresh);
+    let _ = fs::remove_dir_all(&folder);
+    fs::write(&list, S3_SERVER).map_err(|error| format!("{}: {error}", list.display()))?;
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--only-binary=:all:"]);
+    run_pip(pip.args(["--root-user-action=ignore", "--target"]).arg(&fresh).arg("-r").arg(&list), "the S3 server")?;
+    fs::rename(&fresh, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+fn run_pip(pip: &mut Command, what: &str) -> Result<(), String> {
+    let output = pip.output().map_err(|error| format!("python3 -m pip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr);
+    Err(format!("pip cannot fetch {what}: {}", reason.trim().lines().last().unwrap_or("no reason given")))
+}
+
 impl Wheel {
     /// The wheel of an environment, if it has one.
     pub fn of(environment: &str) -> Option<&'static Self> {
         match environment {
             "cufile12" => Some(&CUDA_12),
             "cufile13" => Some(&CUDA_13),
-            "gusli" => Some(&NIXL),
+            "gusli" => Some(&GUSLI),
+            "nixl" => Some(&NIXL),
             _ => None,
         }
     }
@@ -90,12 +125,7 @@ impl Wheel {
         // A wheel made for one Python is as good for another: nothing of Python is used.
         pip.args(["--python-version=3.11", "--implementation=cp", "--abi=cp311", "--abi=none"]);
         pip.args(["--only-binary=:all:", "--root-user-action=ignore", "--target"]).arg(&fresh).arg("-r").arg(&list);
-        let output = pip.output().map_err(|error| format!("python3 -m pip: {error}"))?;
-        if !output.status.success() {
-            let reason = String::from_utf8_lossy(&output.stderr);
-            let reason = reason.trim().lines().last().unwrap_or("no reason given").to_owned();
-            return Err(format!("pip cannot fetch {} {}: {reason}", self.package, self.version));
-        }
+        run_pip(&mut pip, &format!("{} {}", self.package, self.version))?;
         fs::rename(&fresh, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         if content.exists() { Ok(content) } else { Err(format!("{}: not in the wheel", content.display())) }
     }

@@ -1,5 +1,6 @@
-//! The bare loop over GUSLI's client library, which is compiled when it is needed, and a loop device for it.
+//! Bare loops over vendors' libraries, which are compiled when they are needed, and a loop device for them.
 
+use super::plan::Bare;
 use crate::command::run;
 use std::{
     fs,
@@ -7,12 +8,11 @@ use std::{
     process::Command,
 };
 
-const SOURCE: &str = include_str!("gusli_loop.cpp");
-
-/// Compiles the loop into `folder`, and returns the program.
-pub(super) fn program(folder: &Path) -> Result<PathBuf, String> {
-    let (source, program) = (folder.join("gusli_loop.cpp"), folder.join("gusli-loop"));
-    fs::write(&source, SOURCE).map_err(|error| format!("{}: {error}", source.display()))?;
+/// Compiles a loop into `folder`, and returns the program.
+pub(super) fn program(bare: &Bare, folder: &Path) -> Result<PathBuf, String> {
+    let program = folder.join(bare.name);
+    let source = program.with_extension("cpp");
+    fs::write(&source, bare.source).map_err(|error| format!("{}: {error}", source.display()))?;
     run(Command::new("c++").args(["-O2", "-std=c++17", "-o"]).args([&program, &source]).arg("-ldl"))?;
     Ok(program)
 }

@@ -40,9 +40,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
         let data = data_file(root, &benchmark, &options)?;
         let mut fio = fio_for(root, &benchmark, &data, &options)?;
         let mut _device = None;
-        if let Some(kind) = benchmark.on.gusli {
-            fio.bare = Some((bare::program(&root.join("target/bench"))?, kind));
-            if kind == 'K' {
+        if let Some(bare_loop) = benchmark.on.bare {
+            fio.bare = Some((bare::program(&bare_loop, &root.join("target/bench"))?, bare_loop.kind));
+            if bare_loop.on_loop_device {
                 let device = bare::LoopDevice::over(&fio.file)?;
                 fio.file.clone_from(&device.0);
                 _device = Some(device);
@@ -65,7 +65,9 @@ fn data_file(root: &Path, benchmark: &Benchmark, options: &Options) -> Result<Da
         Place::Disk => root.join("target/bench"),
     };
     fs::create_dir_all(root.join("target/bench")).map_err(|error| format!("target/bench: {error}"))?;
-    DataFile::make(options.folder.as_ref().unwrap_or(&own), plan::FILE_BYTES, benchmark.on.with_libcufile)
+    // The real libcufile takes no file without a name.
+    let has_name = benchmark.on.with_libcufile || benchmark.on.environment.contains(&"cufile12");
+    DataFile::make(options.folder.as_ref().unwrap_or(&own), plan::FILE_BYTES, has_name)
 }
 
 /// The fio that a benchmark asks for, with its environment.
@@ -74,10 +76,10 @@ fn fio_for(root: &Path, benchmark: &Benchmark, data: &DataFile, options: &Option
         true => crate::fio::with_libcufile(root, WITH_LIBCUFILE)?,
         false => options.fio.clone(),
     };
-    let mut variables = match benchmark.on.environment {
-        Some(name) => sim_env::prepare(name, &root.join("target"), &[data.folder()])?,
-        None => Vec::new(),
-    };
+    let mut variables = Vec::new();
+    for name in benchmark.on.environment {
+        variables.extend(sim_env::prepare(name, &root.join("target"), &[data.folder()])?);
+    }
     variables.extend(benchmark.on.variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
     Ok(Fio { program, variables, file: data.path(), bare: None, core: options.core })
 }

@@ -4,11 +4,11 @@ use std::{path::PathBuf, str::FromStr, thread};
 
 pub(super) const USAGE: &str = "  bench [NAME…]              compare with fio's own engines, side by side; all where none is named:
                              posix, depth, uring, uring-cached, uring-disk, cufile12, cufile13, null, null-deep, wait,
-                             gusli, gusli-block
+                             gusli, gusli-block, nixl, nixl-disk, nixl-plugins
     --rounds N               rounds, each of which runs every command line once (9)
     --seconds S              length of each run (1)
     --apart                  give each command line a fio of its own, one after the other, also where one fio can run all at once
-    --dir DIR                where the test file is made and removed again (/dev/shm; target/bench for uring-cached, uring-disk and cufile12, 13)
+    --dir DIR                where the test file is made and removed again (/dev/shm; target/bench for those on a disk)
     --core N                 the core that single-threaded runs are pinned to (the last one)
     --fio PATH               the fio to run (/usr/bin/fio)
     --library PATH           the library to measure (target/release/libgpuio.so)

@@ -2,6 +2,7 @@
 
 mod cufile;
 mod gusli;
+mod nixl;
 mod uring;
 
 use std::path::Path;
@@ -19,16 +20,27 @@ pub(super) enum Place {
 
 /// What fio runs on.
 pub(super) struct Surroundings {
-    /// One of `cargo xtask env`.
-    pub environment: Option<&'static str>,
+    /// Of `cargo xtask env`.
+    pub environment: &'static [&'static str],
     pub variables: &'static [(&'static str, &'static str)],
-    /// The fio that has its own engine libcufile, in place of the user's. The real libcufile takes no file without a name.
+    /// The fio that has its own engine libcufile, in place of the user's.
     pub with_libcufile: bool,
-    /// GUSLI's type of the device: a file, or a loop device over it.
-    pub gusli: Option<char>,
+    /// The loop that contenders without fio are.
+    pub bare: Option<Bare>,
 }
 
-const PLAIN: Surroundings = Surroundings { environment: None, variables: &[], with_libcufile: false, gusli: None };
+const PLAIN: Surroundings = Surroundings { environment: &[], variables: &[], with_libcufile: false, bare: None };
+
+/// A bare loop over a vendor's library, which is compiled when it is needed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bare {
+    pub name: &'static str,
+    pub source: &'static str,
+    /// Its first word.
+    pub kind: &'static str,
+    /// All contenders read a loop device over the file in its place.
+    pub on_loop_device: bool,
+}
 
 /// Several fio command lines over one file.
 pub(super) struct Benchmark {
@@ -60,7 +72,7 @@ pub(super) struct Contender {
     pub words: Vec<String>,
     /// It is one job that submits and completes in one thread, which can be pinned to a core.
     pub is_synchronous: bool,
-    /// No fio: the bare loop over GUSLI's library, at this depth.
+    /// No fio: the bare loop, at this depth.
     pub bare: Option<u32>,
 }
 
@@ -100,6 +112,7 @@ pub(super) fn chosen(names: &[String], library: &Path) -> Result<Vec<Benchmark>,
     all.extend(uring::all(library));
     all.extend(cufile::all(library));
     all.extend(gusli::all(library));
+    all.extend(nixl::all(library));
     if names.is_empty() {
         return Ok(all);
     }

@@ -15,8 +15,8 @@ pub(super) struct Fio {
     /// The environment that it runs under, beside this process's own.
     pub variables: Vec<(String, String)>,
     pub file: String,
-    /// The bare loop, and GUSLI's type of the file, where a contender is one.
-    pub bare: Option<(PathBuf, char)>,
+    /// The bare loop and its first word, where a contender is one.
+    pub bare: Option<(PathBuf, &'static str)>,
     /// The core that synchronous contenders are pinned to.
     pub core: usize,
 }
@@ -98,7 +98,7 @@ impl Fio {
             (Some(depth), Some((program, kind))) => {
                 let seconds = end.iter().find_map(|word| word.strip_prefix("--runtime=")).unwrap_or("0");
                 let words =
-                    [kind.to_string(), self.file.clone(), super::plan::FILE_BYTES.to_string(), depth.to_string(), seconds.to_owned()];
+                    [(*kind).to_owned(), self.file.clone(), super::plan::FILE_BYTES.to_string(), depth.to_string(), seconds.to_owned()];
                 run(self.command(program).args(words))?
             }
             _ => run(self.command(&self.program).args(self.words(benchmark, contender)).args(end).arg("--output-format=json"))?,

@@ -1,15 +1,15 @@
 //! Benchmarks on a libcufile: the real one of either generation on the simulated driver, and the simulated one, which can be made to take no
 //! time at all or a known one.
 
-use super::{Benchmark, Comparison, Contender, Figure, Place, Surroundings, backend, iops, random_reads, split};
+use super::{Benchmark, Comparison, Contender, Figure, PLAIN, Place, Surroundings, backend, iops, random_reads, split};
 use std::path::Path;
 
 pub(super) fn all(library: &Path) -> [Benchmark; 5] {
-    [real(library, "cufile12"), real(library, "cufile13"), null(library, 1), null(library, 32), wait(library)]
+    [real(library, "cufile12", &["cufile12"]), real(library, "cufile13", &["cufile13"]), null(library, 1), null(library, 32), wait(library)]
 }
 
 /// Depth on the real library, against an engine that has none. Both run in the same fio, on the same library and driver.
-fn real(library: &Path, environment: &'static str) -> Benchmark {
+fn real(library: &Path, name: &'static str, environment: &'static [&'static str]) -> Benchmark {
     let ours = |name, words: &str| Contender {
         name,
         words: backend(library, "cufile", &format!("--iodepth=32 {words}")),
@@ -17,8 +17,8 @@ fn real(library: &Path, environment: &'static str) -> Benchmark {
         bare: None,
     };
     Benchmark {
-        name: environment,
-        about: match environment {
+        name,
+        about: match name {
             "cufile12" => {
                 "iodepth=32 on the real libcufile of CUDA 12 (simulated driver) against the libcufile engine of fio 3.41: 4 KiB random reads, direct=1"
             }
@@ -27,7 +27,7 @@ fn real(library: &Path, environment: &'static str) -> Benchmark {
             }
         },
         place: Place::Disk,
-        on: Surroundings { environment: Some(environment), variables: &[], with_libcufile: true, gusli: None },
+        on: Surroundings { environment, with_libcufile: true, ..PLAIN },
         shared: [random_reads(), split("--direct=1")].concat(),
         contenders: vec![
             Contender {
@@ -67,10 +67,10 @@ fn null(library: &Path, depth: u32) -> Benchmark {
         about,
         place: Place::Tmpfs,
         on: Surroundings {
-            environment: Some("cufile-sim"),
+            environment: &["cufile-sim"],
             variables: &[("GPUIO_SIM_CUFILE_INSTANT", "1")],
             with_libcufile: false,
-            gusli: None,
+            bare: None,
         },
         shared: random_reads(),
         contenders: vec![
@@ -106,10 +106,10 @@ fn wait(library: &Path) -> Benchmark {
         about: "CPU time of gpu_wait= where an operation takes 100 us: simulated libcufile, 4 KiB random reads, iodepth=8",
         place: Place::Tmpfs,
         on: Surroundings {
-            environment: Some("cufile-sim"),
+            environment: &["cufile-sim"],
             variables: &[("GPUIO_SIM_CUFILE_DELAY_US", "100")],
             with_libcufile: false,
-            gusli: None,
+            bare: None,
         },
         shared: random_reads(),
         contenders,
