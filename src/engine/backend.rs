@@ -293,7 +293,7 @@ fn open_nixl(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
         || GpuDevice::<Cuda>::open(device_of::<Cuda>(options, wanted, &mut notes)?).map(|device| device as Arc<dyn Device>),
     )?;
     if nixl.is_on_host() {
-        check_nixl_on_host(options, own.plugin())?;
+        check_nixl_on_host(options, own.plugin(), nixl.device().is_some())?;
     }
     notes.extend(nixl.notes());
     let transport = nixl.transfers();

@@ -159,9 +159,9 @@ pub fn check_nixl(options: &Options) -> Result<Option<bool>, String> {
     }
 }
 
-/// What needs a GPU is refused in a job of NIXL's whose buffers are in host memory.
-pub fn check_nixl_on_host(options: &Options, plugin: &str) -> Result<(), String> {
-    if options.device_ids.is_some() {
+/// What needs a GPU is refused in a job of NIXL's whose buffers are in host memory. Some plugins have one there, too.
+pub fn check_nixl_on_host(options: &Options, plugin: &str, has_device: bool) -> Result<(), String> {
+    if options.device_ids.is_some() && !has_device {
         return Err(format!("gpu_dev_ids contradicts nixl_plugin={plugin} in host memory, which uses no GPU: leave it out"));
     }
     if !matches!(options.data, Data::Auto | Data::Exact) {

@@ -137,7 +137,7 @@ fn take(line: &str) -> bool {
     if let Some(file) = &mut log.file {
         let _ = file.write_all(line.as_bytes()); // a full disk must not fail an I/O
     }
-    if line.starts_with(['E', 'F', 'W']) && log.last.is_empty() {
+    if line.starts_with(['E', 'F']) && log.last.is_empty() {
         log.last = said.to_owned();
     }
     true

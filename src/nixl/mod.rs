@@ -77,14 +77,16 @@ pub struct Nixl {
     /// Where units lie in the I/O buffers: the first one's place, and bytes from one to the next.
     units: (usize, usize),
     memory: Vec<Registration>,
-    storage: Vec<Option<Registration>>,
+    storage: Vec<Registration>,
+    /// Objects opened so far: each gets a number of its own.
+    objects: u64,
     /// What objects' names begin with.
     prefix: String,
     blocks: blocks::Blocks,
     notes: Vec<String>,
     /// Objects that the job reads have to be there.
     reads: bool,
-    _alone: Option<setup::Alone>,
+    alone: Option<setup::Alone>,
     _watch: log::Watch,
 }
 
@@ -99,11 +101,12 @@ pub fn open(
     setup::check_same_process()?;
     let library = Library::get(settings.library)?;
     let watch = log::Watch::begin(settings.log, name == "GUSLI")?;
+    let alone; // let go of after the agent, also where this fails
     let said = |line: String| line + &log::reason();
     let mut agent = Agent::new(library, "gpuio").map_err(|failure| said(failure.to_string()))?;
     let about = agent.about(name).map_err(|failure| setup::why_no_plugin(library, name, failure))?;
     let plugin = Plugin::of(name, &about, &settings.params)?;
-    let alone = plugin.traits.is_alone.then(|| setup::Alone::take(name)).transpose()?;
+    alone = plugin.traits.is_alone.then(|| setup::Alone::take(name)).transpose()?;
     let on_device = wants_device.unwrap_or(plugin.takes_device_memory && plugin.storage == Segment::File);
     if on_device && !plugin.takes_device_memory {
         return Err(format!("gpu_mem=device contradicts nixl_plugin={name}, which takes host memory only: use gpu_mem=host"));
@@ -136,11 +139,12 @@ pub fn open(
         units: settings.units,
         memory: Vec::new(),
         storage: Vec::new(),
+        objects: 0,
         prefix: settings.object.and_then(|object| object.split_once('/')).map_or("", |(_, prefix)| prefix).to_owned(),
         blocks,
         notes,
         reads: settings.reads,
-        _alone: alone,
+        alone,
         _watch: watch,
     })
 }
@@ -196,8 +200,11 @@ impl Driver for Nixl {
     fn attach(&mut self, base: usize, bytes: usize) -> Result<Option<String>, String> {
         let device = self.settings.memory_device;
         let whole = Registration { segment: self.segment, address: base, bytes, device, name: String::new() };
-        if self.plugin.traits.is_cufile && self.register_units(&whole) {
-            return Ok(None);
+        if self.plugin.traits.is_cufile {
+            if self.register_units(&whole) {
+                return Ok(None);
+            }
+            log::reason(); // it is no failure of the job's
         }
         let all = match self.plugin.storage {
             Segment::Block => {
@@ -216,13 +223,14 @@ impl Driver for Nixl {
     }
 
     fn detach(&mut self) {
-        for what in self.storage.drain(..).flatten().chain(self.memory.drain(..)) {
+        for what in self.storage.drain(..).chain(self.memory.drain(..)) {
             self.agent.deregister(&what);
         }
     }
 
     fn abandon(&mut self) {
         self.agent.abandon();
+        std::mem::forget(self.alone.take()); // there is no second one in this process
         self.memory.clear();
         self.storage.clear();
     }
@@ -234,7 +242,7 @@ impl Driver for Nixl {
 
     fn open_file(&mut self, fd: RawFd, name: &str) -> Result<Handle, String> {
         let device = match self.plugin.storage {
-            Segment::Object => self.storage.len() as u64,
+            Segment::Object => self.objects,
             Segment::Block => {
                 self.blocks.number_of(name).ok_or_else(|| format!("{name} is not in filename=, and GUSLI takes no device afterwards"))?
             }
@@ -252,15 +260,15 @@ impl Driver for Nixl {
             }
         }
         self.agent.register(&file).map_err(|failure| self.failed("registering a file", failure))?;
-        self.storage.push(Some(file));
+        self.objects += 1;
+        self.storage.push(file);
         // An operation names its file by its device.
         Ok(Handle(device as usize))
     }
 
     fn close_file(&mut self, handle: Handle) {
-        let found = self.storage.iter_mut().find(|file| file.as_ref().is_some_and(|file| file.device == handle.0 as u64));
-        if let Some(file) = found.and_then(Option::take) {
-            self.agent.deregister(&file);
+        if let Some(at) = self.storage.iter().position(|file| file.device == handle.0 as u64) {
+            self.agent.deregister(&self.storage.swap_remove(at));
         }
     }
 

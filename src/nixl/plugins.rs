@@ -18,6 +18,8 @@ pub struct Traits {
     pub limits: &'static [(&'static str, u32)],
     /// After one failed I/O it cannot tell what has become of the others.
     pub loses_track: bool,
+    /// A read or write that moved less than it should is a failure.
+    pub tells_short: bool,
     /// A transfer that has ended can be started once more.
     pub starts_again: bool,
     /// It takes one backend in a process.
@@ -26,7 +28,8 @@ pub struct Traits {
     pub is_cufile: bool,
 }
 
-const USUAL: Traits = Traits { limits: &[], loses_track: false, starts_again: false, is_alone: false, is_cufile: false };
+const USUAL: Traits =
+    Traits { limits: &[], loses_track: false, tells_short: false, starts_again: false, is_alone: false, is_cufile: false };
 
 fn traits(name: &str) -> Traits {
     match name {
@@ -48,7 +51,9 @@ impl Plugin {
             storage.ok_or_else(|| format!("nixl_plugin={name} moves memory to memory, and has no storage: use one for storage"))?;
         // Seen in 1.5.1 with this queue; before 1.5, when the plugin did not name its parameters either, with all three.
         let loses_track = name == "POSIX" && (about.params.is_empty() || params.iter().any(|(key, _)| key == "use_posix_aio"));
-        Ok(Self { storage, takes_device_memory: has(&Segment::DeviceMemory), traits: Traits { loses_track, ..traits(name) } })
+        let tells_short = name == "POSIX" && !about.params.is_empty();
+        let traits = Traits { loses_track, tells_short, ..traits(name) };
+        Ok(Self { storage, takes_device_memory: has(&Segment::DeviceMemory), traits })
     }
 
     /// The segment that a plugin stores in, as far as it is known before it is loaded.

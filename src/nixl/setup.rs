@@ -109,6 +109,11 @@ pub(super) fn params(settings: &Settings, plugin: &Plugin, known: &[String], blo
     if let Some((key, _)) = all.iter().find(|(key, _)| !known.is_empty() && !known.contains(key)) {
         return Err(format!("nixl_params={key}: nixl_plugin={name} has no such parameter; it has {}", known.join(", ")));
     }
+    let too_long =
+        |(key, value): &&(String, String)| key == "batch_limit" && value.parse().is_ok_and(|entries: usize| entries > MOST_GDS_ENTRIES);
+    if let Some((key, value)) = all.iter().find(too_long) {
+        return Err(format!("nixl_params={key}={value}: cuFile takes {MOST_GDS_ENTRIES} in a batch at most"));
+    }
     let mut notes = Vec::new();
     let is_given = |all: &[(String, String)], key: &str| all.iter().any(|(given, _)| given == key);
     for &(key, most) in plugin.traits.limits {

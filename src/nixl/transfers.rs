@@ -253,7 +253,7 @@ impl Transfers {
     #[inline]
     fn came(&mut self, slot: &Slot) -> usize {
         let operation = &slot.operation;
-        if operation.transfer == Transfer::Write {
+        if operation.transfer == Transfer::Write || self.settings.plugin.traits.tells_short {
             return slot.bytes;
         }
         let Some(size) = usize::try_from(operation.fd).ok().and_then(|fd| self.files.get_mut(fd)?.as_mut()) else { return slot.bytes };

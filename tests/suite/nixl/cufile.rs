@@ -47,3 +47,16 @@ fn a_file_is_read_to_its_end_and_no_further() {
         nixl.job(&text).run().ok().counts("read", "io_bytes", 10_000);
     }
 }
+
+#[test]
+fn what_cufile_cannot_do_is_said() {
+    let nixl = nixl();
+    for (option, parts) in [
+        ("nixl_params=batch_limit=200", ["nixl_params=batch_limit=200", "128 in a batch at most"]),
+        ("gpu_dev_ids=7", ["gpu_dev_ids=7", "there is only device 0"]),
+        ("gpu_mem=pinned", ["gpu_mem=pinned contradicts gpu_backend=nixl", "use gpu_mem=host or device"]),
+    ] {
+        let report = nixl.job(&format!("nixl_plugin=GDS\nfilename=f\nsize=64k\nrw=write\n{option}\n[a]\n")).run();
+        report.refused().says_one_with(&parts);
+    }
+}
