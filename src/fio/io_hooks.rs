@@ -27,10 +27,11 @@ pub(super) unsafe extern "C" fn queue<E: Engine>(td: *mut c_void, io_u: *mut c_v
     match guard::catch("queue", || cell.engine.queue(&unit)).unwrap_or(Queued::Done(Outcome::failed(libc::EIO))) {
         Queued::Done(outcome) => {
             unit.complete(outcome);
+            // A transfer that comes to nothing before it has begun; syncs and trims are stamped before.
+            if cell.issued == Issued::InCommit && matches!(unit.direction(), Direction::Read | Direction::Write) {
+                unit.stamp();
+            }
             if outcome.error != 0 {
-                if cell.issued == Issued::InCommit {
-                    unit.stamp();
-                }
                 unit.log_error();
             }
             // SAFETY: the job is live. With a commit hook defined fio leaves this count to the engine.

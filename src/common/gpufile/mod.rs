@@ -150,7 +150,7 @@ impl<V: Vendor> Files<V> {
     }
 
     /// `count` streams for `depth` operations.
-    pub fn streams<T: Copy>(&self, depth: usize, count: usize, manner: Manner) -> Result<Streams<T, V>, String> {
+    pub fn streams(&self, depth: usize, count: usize, manner: Manner) -> Result<Streams<V>, String> {
         Streams::new(self.worker(), &self.gpu, depth, count, manner)
     }
 

@@ -21,19 +21,19 @@ const SILENCE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The streams of one job.
-pub struct Streams<T, V: Vendor> {
+pub struct Streams<V: Vendor> {
     library: &'static Library<V>,
     /// For what the asynchronous call must not see.
     direct: Direct<V>,
     streams: Vec<GpuStream<V::Runtime>>,
     parameters: Parameters,
     notices: Notices,
-    slots: Vec<Option<Slot<T>>>,
-    free: Vec<usize>,
+    /// By the operation's tag, which is its place among the parameters, too.
+    slots: Vec<Option<Slot>>,
     /// Operations that wait until fewer are in flight.
     backlog: VecDeque<usize>,
     /// Ended without a notice.
-    ended: Vec<(T, Moved)>,
+    ended: Vec<(u32, Moved)>,
     running: usize,
     in_flight: usize,
     next: usize,
@@ -41,16 +41,16 @@ pub struct Streams<T, V: Vendor> {
 }
 
 #[derive(Clone, Copy)]
-struct Slot<T> {
-    operation: Operation<T>,
+struct Slot {
+    operation: Operation<u32>,
     /// Bytes that earlier, short calls have moved.
     done: usize,
     stream: usize,
     is_running: bool,
 }
 
-impl<T: Copy, V: Vendor> Streams<T, V> {
-    /// `count` streams for `depth` operations.
+impl<V: Vendor> Streams<V> {
+    /// `count` streams for `depth` operations, whose tags are below that.
     pub fn new(direct: Direct<V>, device: &Arc<Device<V>>, depth: usize, count: usize, manner: Manner) -> Result<Self, String> {
         let library = direct.library;
         if !library.calls.has_streams() {
@@ -63,7 +63,6 @@ impl<T: Copy, V: Vendor> Streams<T, V> {
             parameters: Parameters::new(depth),
             notices: Notices::new(depth),
             slots: (0..depth).map(|_| None).collect(),
-            free: (0..depth).rev().collect(),
             backlog: VecDeque::with_capacity(depth),
             ended: Vec::with_capacity(depth),
             running: 0,
@@ -118,7 +117,6 @@ impl<T: Copy, V: Vendor> Streams<T, V> {
     #[cold]
     fn go_round(&mut self, name: usize) {
         let Some(slot) = self.slots[name].take() else { return };
-        self.free.push(name);
         let moved = self.direct.run_rest(&slot.operation, slot.done);
         self.ended.push((slot.operation.tag, moved));
     }
@@ -135,7 +133,6 @@ impl<T: Copy, V: Vendor> Streams<T, V> {
                 return;
             }
         }
-        self.free.push(name);
         let moved = match result {
             Err(failure) if slot.done == 0 => failure.moved(),
             _ => Moved::bytes(slot.done),
@@ -164,7 +161,7 @@ impl<T: Copy, V: Vendor> Streams<T, V> {
     }
 }
 
-impl<T: Copy + Send + 'static, V: Vendor> Transport<T> for Streams<T, V> {
+impl<V: Vendor> Transport<u32> for Streams<V> {
     fn is_synchronous(&self) -> bool {
         false
     }
@@ -173,8 +170,8 @@ impl<T: Copy + Send + 'static, V: Vendor> Transport<T> for Streams<T, V> {
         V::STREAM_PATH
     }
 
-    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
-        let Some(name) = self.free.pop() else { return Submitted::Busy };
+    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+        let name = operation.tag as usize;
         self.slots[name] = Some(Slot { operation: *operation, done: 0, stream: 0, is_running: false });
         self.backlog.push_back(name);
         self.in_flight += 1;
@@ -190,7 +187,7 @@ impl<T: Copy + Send + 'static, V: Vendor> Transport<T> for Streams<T, V> {
         self.in_flight
     }
 
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(u32, Moved)) -> Result<(), i32> {
         let deadline = Deadline::after(timeout);
         let min = min.min(self.in_flight).min(max);
         let (mut found, mut turns) = (0, 0);

@@ -54,6 +54,8 @@ mod run {
             OpenOptions::new().write(true).open(nixl.fio.path("f")).and_then(|file| file.set_len(1_000_100)).expect("a shorter file");
             let report = running.finish();
             report.assert(report.code() == Some(1) && report.took < Duration::from_secs(8), "the job went on as if nothing were");
+            let slowest = report.jobs()[0]["read"]["clat_ns"]["max"].as_u64();
+            report.assert(slowest < Some(8_000_000_000), &format!("a read past the end counts as {slowest:?} ns"));
         }
     }
 
