@@ -30,7 +30,7 @@ step "HIP runtime" cargo xtask hip
 step "fio 3.41 with libcufile" cargo xtask fio 3.41 --with-libcufile
 step "tests of the parts" cargo test --workspace --exclude gpuio --no-fail-fast
 # fio sleeps most of the time: more tests at once than there are cores.
-step "tests of the engine" env RUST_TEST_THREADS="$(($(nproc) * 2))" cargo test --package gpuio --no-fail-fast
+step "tests of the engine" env RUST_TEST_THREADS="$(($(nproc) * 3))" cargo test --package gpuio --no-fail-fast
 
 count() {
     grep -E '^test result:' "$log" | grep -oE "[0-9]+ $1" | awk '{ sum += $1 } END { print sum + 0 }'
