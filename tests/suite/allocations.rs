@@ -1,9 +1,9 @@
 //! The I/O path allocates nothing: the library built with the feature `faults` counts what it allocates between being asked for an I/O and
 //! giving it back.
 
-use crate::harness::{Fio, Run, faulty_library, on_every_fio, target};
+use crate::harness::{Fio, Run, faulty_library, on_two_fios, target};
 
-on_every_fio![
+on_two_fios![
     a_synchronous_job_allocates_nothing,
     a_pool_allocates_nothing,
     a_ring_allocates_nothing,

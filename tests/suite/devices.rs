@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::harness::machine::{self, LoopDevice};
-use crate::harness::{Fio, noise, on_every_fio, skip};
+use crate::harness::{Fio, noise, on_two_fios, skip};
 
-on_every_fio![
+on_two_fios![
     a_device_whose_size_is_left_out_is_read_whole,
     a_device_is_written_and_read_back,
     direct_writes_reach_the_file_under_the_device,

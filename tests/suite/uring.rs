@@ -9,9 +9,10 @@ use serde_json::Value;
 use crate::harness::machine::{self, LoopDevice};
 use crate::harness::{Fio, Report, Run, faulty_library, library, noise, on_every_fio, on_two_fios, skip, target};
 
-on_every_fio![mixed_sizes_are_verified_at_the_depth_asked_for, mixed_sizes_leave_the_bytes_that_psync_leaves];
+on_every_fio![mixed_sizes_are_verified_at_the_depth_asked_for];
 
 on_two_fios![
+    mixed_sizes_leave_the_bytes_that_psync_leaves,
     several_files_opened_in_turn_leave_the_bytes_that_psync_leaves,
     a_sync_waits_for_the_writes_before_it,
     trimmed_parts_of_a_file_are_zeros,
