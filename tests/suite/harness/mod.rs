@@ -112,14 +112,11 @@ impl Fio {
         self.job_file(&format!("[global]\nioengine=psync\n{text}")).inside(&self.yardstick())
     }
 
-    /// A job file just as it is. The fios take turns with their two clocks, so that every test meets both; the one that is named is also read
-    /// without the 90 ms of a core in which fio compares the cores' counters.
+    /// A job file just as it is. The newest fio runs by its own choice of clock, the others by one that is named: what runs on several meets
+    /// both, and the one that is named is had without the 90 ms of a core in which fio compares the cores' counters.
     pub fn job_file(&self, text: &str) -> Run {
         let run = Run::new(&self.command, self.folder.path()).job_text(text);
-        match self.version {
-            "3.25" | "3.39" => run.args(&["--clocksource=clock_gettime"]),
-            _ => run,
-        }
+        if self.is_at_least(41) { run } else { run.args(&["--clocksource=clock_gettime"]) }
     }
 
     /// A command line just as it is; JSON is asked for as well.
