@@ -92,6 +92,24 @@ fn contexts_nest_and_the_last_release_frees_what_is_left() {
 }
 
 #[test]
+fn a_context_that_was_retained_is_there_at_once_whoever_else_retains_and_releases() {
+    child::run("a_context_that_was_retained_is_there_at_once_whoever_else_retains_and_releases", &[], || {
+        let driver = load();
+        driver.init(0).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        driver.context_push(driver.primary_retain(0).unwrap()).unwrap();
+                        driver.primary_release(0).unwrap();
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
 fn an_allocation_knows_its_base_size_and_kind_and_is_poisoned() {
     let driver = ready();
     let device = driver.mem_alloc(MIB + 1).unwrap();

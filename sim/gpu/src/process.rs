@@ -62,6 +62,15 @@ pub struct Tables {
     pub owners: HashMap<Handle, Handle>,
 }
 
+impl Tables {
+    /// Takes a context out, with what is known of its streams and events.
+    pub fn take_context(&mut self, handle: Handle) -> Result<Arc<Context>, Code> {
+        let context = self.contexts.remove(&handle).ok_or(INVALID_CONTEXT)?;
+        self.owners.retain(|_, owner| *owner != handle);
+        Ok(context)
+    }
+}
+
 pub struct Process {
     pub knobs: Knobs,
     tables: Mutex<Tables>,
