@@ -6,7 +6,6 @@ use std::sync::Arc;
 use sim_common::cufile::{Descriptor, Properties, Status};
 use sim_common::log::Line;
 
-use crate::instant;
 use crate::knobs::knobs;
 use crate::library::{
     ALREADY_REGISTERED, Buffer, DRIVER_NOT_INITIALIZED, HANDLE_ALREADY_REGISTERED, INTERNAL, INVALID_FILE_TYPE, INVALID_VALUE,
@@ -219,19 +218,11 @@ fn blocking(name: &str, request: &Request) -> isize {
     result
 }
 
-#[inline]
 pub fn read(file: usize, base: *mut c_void, size: usize, file_offset: i64, offset: i64) -> isize {
-    if instant::is_on() {
-        return size as isize;
-    }
     blocking("Read", &Request { write: false, file, base: base as u64, size, file_offset, offset })
 }
 
-#[inline]
 pub fn write(file: usize, base: *const c_void, size: usize, file_offset: i64, offset: i64) -> isize {
-    if instant::is_on() {
-        return size as isize;
-    }
     blocking("Write", &Request { write: true, file, base: base as u64, size, file_offset, offset })
 }
 

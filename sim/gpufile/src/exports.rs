@@ -29,10 +29,10 @@ macro_rules! export {
         $crate::export!(@ $v, api::buf_deregister $n(base: *const c_void) -> $crate::export!(@status));
     };
     ($v:path, read $n:ident) => {
-        $crate::export!(@ $v, api::read $n(file: usize, base: *mut c_void, size: usize, from: i64, to: i64) -> isize);
+        $crate::export!(@blocking $v, read $n(file: usize, base: *mut c_void, size: usize, from: i64, to: i64));
     };
     ($v:path, write $n:ident) => {
-        $crate::export!(@ $v, api::write $n(file: usize, base: *const c_void, size: usize, to: i64, from: i64) -> isize);
+        $crate::export!(@blocking $v, write $n(file: usize, base: *const c_void, size: usize, to: i64, from: i64));
     };
     ($v:path, stream_register $n:ident) => {
         $crate::export!(@ $v, api::stream_register $n(stream: usize, flags: u32) -> $crate::export!(@status));
@@ -64,6 +64,18 @@ macro_rules! export {
     ($v:path, set_max_direct_size $n:ident) => { $crate::export!(@set $v, $n(_size: usize)); };
     ($v:path, set_max_cache_size $n:ident) => { $crate::export!(@set $v, $n(_size: usize)); };
     ($v:path, set_max_pinned_size $n:ident) => { $crate::export!(@set $v, $n(_size: usize)); };
+    (@blocking $v:path, $call:ident $n:ident($file:ident: usize, $base:ident: $memory:ty, $size:ident: usize, $a:ident: i64, $b:ident: i64)) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $n($file: usize, $base: $memory, $size: usize, $a: i64, $b: i64) -> isize {
+            #[inline(never)]
+            fn call($file: usize, $base: $memory, $size: usize, $a: i64, $b: i64) -> isize {
+                $crate::enter(&$v);
+                $crate::api::$call($file, $base, $size, $a, $b)
+            }
+            // Asked before anything else: a benchmark on it is to see its engine alone.
+            if $crate::instant::is_on() { $size as isize } else { call($file, $base, $size, $a, $b) }
+        }
+    };
     (@status) => { sim_common::cufile::Status };
     (@async $v:path, $module:ident::$call:ident $n:ident) => {
         $crate::export!(

@@ -38,7 +38,8 @@
 pub mod api;
 pub mod batch;
 mod exports;
-mod instant;
+#[doc(hidden)]
+pub mod instant;
 mod knobs;
 mod library;
 mod scheduler;
