@@ -11,7 +11,11 @@ impl<T> Blocking<T> for Posix {
     const PATH: &'static str = "posix";
 
     #[inline]
-    fn run(&mut self, operation: &Operation<T>) -> Moved {
-        posix::transfer(operation.transfer, operation.fd, operation.offset, operation.buffer)
+    fn first(&mut self, operation: &Operation<T>) -> isize {
+        posix::first(operation.transfer, operation.fd, operation.offset, operation.buffer)
+    }
+
+    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved {
+        posix::go_on(operation.transfer, operation.fd, operation.offset, operation.buffer, returned)
     }
 }

@@ -39,7 +39,7 @@ static ENTRIES: [Entry; 3] = [
 /// `ops` is null or points to a pointer, as fio's `get_ioengine_t` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn get_ioengine(ops: *mut *mut c_void) {
-    fio::fill::<engine::Job>(&ENTRIES);
+    fio::fill::<engine::Gpuio>(&ENTRIES);
     // SAFETY: as promised by the caller.
     if let Some(ops) = unsafe { ops.as_mut() } {
         *ops = GPUIO.address();
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn get_ioengine(ops: *mut *mut c_void) {
 #[unsafe(link_section = ".init_array")]
 static LOADED: extern "C" fn() = {
     extern "C" fn loaded() {
-        fio::fill::<engine::Job>(&ENTRIES);
+        fio::fill::<engine::Gpuio>(&ENTRIES);
     }
     loaded
 };

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &str, &str); 6] = [
     ("const", "Const", "consts"),
 ];
 const DERIVES: &str =
-    "#[derive(Debug, Clone, Copy, PartialEq, Eq)]\n#[allow(dead_code, reason = \"the tables hold all that was measured\")]\n";
+    "#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]\n#[allow(dead_code, reason = \"the tables hold all that was measured\")]\n";
 
 /// Source for `include!`: the types, `Table`, and `TABLES`, oldest first.
 ///

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::transport::{Moved, Operation, Submitted, Transport};
 
-/// Who moves an operation's bytes in one blocking call. Used by one thread, which is the job's own or one of a pool.
+/// Who moves an operation's bytes in blocking calls. Used by one thread, which is the job's own or one of a pool.
 pub trait Blocking<T>: Send + 'static {
     /// What the report calls the way that the bytes take.
     const PATH: &'static str;
@@ -14,25 +14,40 @@ pub trait Blocking<T>: Send + 'static {
         Ok(())
     }
 
+    /// The first call, which mostly moves all. Any other answer than the operation's length is for [`Blocking::go_on`] alone, before this
+    /// thread calls anything else.
+    fn first(&mut self, operation: &Operation<T>) -> isize;
+
+    /// Ends an operation of which the first call has not moved all.
+    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved;
+
     /// Moves all bytes of the operation, or as many as go.
-    fn run(&mut self, operation: &Operation<T>) -> Moved;
+    fn run(&mut self, operation: &Operation<T>) -> Moved {
+        match self.first(operation) {
+            all if all as usize == operation.buffer.len() => Moved::bytes(operation.buffer.len()),
+            returned => self.go_on(operation, returned),
+        }
+    }
 }
 
 /// One operation at a time, in the job's own thread (`gpu_mode=sync`).
 pub struct Synchronous<B>(pub B);
 
 impl<T, B: Blocking<T>> Transport<T> for Synchronous<B> {
-    fn is_synchronous(&self) -> bool {
-        true
-    }
-
     fn path(&self) -> &'static str {
         B::PATH
     }
 
     #[inline]
     fn submit(&mut self, operation: &Operation<T>) -> Submitted {
-        Submitted::Done(self.0.run(operation))
+        match self.0.first(operation) {
+            all if all as usize == operation.buffer.len() => Submitted::All,
+            returned => Submitted::Less(returned),
+        }
+    }
+
+    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved {
+        self.0.go_on(operation, returned)
     }
 
     fn reap(&mut self, _min: usize, _max: usize, _timeout: Option<Duration>, _done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {

@@ -12,11 +12,13 @@ pub struct Bounce {
     device: Arc<dyn Device>,
     /// Pinned, as large as the largest operation so far; it grows only while the first ones come in.
     memory: Option<(DeviceMemory, usize)>,
+    /// How the last operation ended.
+    last: Moved,
 }
 
 impl Bounce {
     pub fn new(device: Arc<dyn Device>) -> Self {
-        Self { device, memory: None }
+        Self { device, memory: None, last: Moved::bytes(0) }
     }
 
     fn buffer(&mut self, bytes: usize) -> Result<Buffer, DeviceError> {
@@ -49,7 +51,12 @@ impl<T> Blocking<T> for Bounce {
         self.device.enter().map_err(|error| error.0)
     }
 
-    fn run(&mut self, operation: &Operation<T>) -> Moved {
-        self.transfer(operation).unwrap_or_else(|error| Moved::failed(libc::EIO, error.0))
+    fn first(&mut self, operation: &Operation<T>) -> isize {
+        self.last = self.transfer(operation).unwrap_or_else(|error| Moved::failed(libc::EIO, error.0));
+        self.last.bytes as isize
+    }
+
+    fn go_on(&mut self, _operation: &Operation<T>, _returned: isize) -> Moved {
+        self.last
     }
 }

@@ -87,10 +87,6 @@ fn work<T: Copy, B: Blocking<T>>(shared: &Shared<T>, worker: &mut B) {
 }
 
 impl<T: Copy + Send + 'static> Transport<T> for Pool<T> {
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-
     fn path(&self) -> &'static str {
         self.path
     }
@@ -191,9 +187,13 @@ mod tests {
     impl Blocking<usize> for Slow {
         const PATH: &'static str = "test";
 
-        fn run(&mut self, operation: &Operation<usize>) -> Moved {
+        fn first(&mut self, operation: &Operation<usize>) -> isize {
             std::thread::sleep(Duration::from_millis(self.0));
-            Moved::bytes(operation.tag)
+            operation.tag as isize
+        }
+
+        fn go_on(&mut self, _operation: &Operation<usize>, returned: isize) -> Moved {
+            Moved::bytes(returned as usize)
         }
     }
 

@@ -1,17 +1,26 @@
 //! pread and pwrite: the plain way between a file and host memory.
 
+use std::io;
 use std::os::fd::RawFd;
 
-use super::transport::{Buffer, Moved, Transfer, move_all};
-use crate::faults;
+use super::transport::{Buffer, Moved, Transfer, move_rest};
 
 /// Moves all bytes of `buffer` from or to `offset` of the file `fd`.
-#[inline]
 pub fn transfer(transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer) -> Moved {
-    move_all(buffer.len(), |done| {
-        let called = faults::errno().map_or_else(|| sys::call(transfer, fd, offset, buffer, done), Err);
-        called.map_err(|errno| Moved::failed(errno, 0))
-    })
+    go_on(transfer, fd, offset, buffer, first(transfer, fd, offset, buffer))
+}
+
+/// The first call for all of it. Returns as pread does.
+#[inline]
+pub fn first(transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer) -> isize {
+    sys::call(transfer, fd, offset, buffer, 0)
+}
+
+/// Goes on after a first call that has returned `returned` just now.
+pub fn go_on(transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer, returned: isize) -> Moved {
+    let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    let told = |returned: isize| usize::try_from(returned).map_err(|_| Moved::failed(errno(), 0));
+    move_rest(buffer.len(), told(returned), |done| told(sys::call(transfer, fd, offset, buffer, done)))
 }
 
 /// The call table.
@@ -19,20 +28,23 @@ mod sys {
     use super::{Buffer, RawFd, Transfer};
     use crate::faults;
 
-    /// One pread or pwrite of what is left after `skip` bytes. Bytes moved, or an errno.
+    /// One pread or pwrite of what is left after `skip` bytes. Returns as they do.
     #[inline]
-    pub fn call(transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer, skip: usize) -> Result<usize, i32> {
+    pub fn call(transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer, skip: usize) -> isize {
         let left = faults::cap(buffer.len() - skip);
         let offset = (offset + skip as u64) as i64;
-        // SAFETY: the buffer belongs to the operation that is under way (see Buffer); `skip` is within it.
-        let moved = unsafe {
+        // SAFETY: the buffer belongs to the operation that is under way (see Buffer); `skip` is within it. errno is this thread's own.
+        unsafe {
+            if let Some(errno) = faults::errno() {
+                *libc::__errno_location() = errno;
+                return -1;
+            }
             let start = buffer.start().add(skip).cast();
             match transfer {
                 Transfer::Read => libc::pread(fd, start, left, offset),
                 Transfer::Write => libc::pwrite(fd, start, left, offset),
             }
-        };
-        usize::try_from(moved).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+        }
     }
 }
 

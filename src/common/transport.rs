@@ -113,20 +113,10 @@ impl Moved {
     }
 }
 
-/// Calls `step` for what is left of an operation until all is moved, the rest fails, or it returns 0. `step` gets how many bytes are done.
-#[inline]
-pub fn move_all(wanted: usize, mut step: impl FnMut(usize) -> Result<usize, Moved>) -> Moved {
-    let first = step(0);
-    if matches!(first, Ok(bytes) if bytes == wanted) {
-        return Moved::bytes(wanted);
-    }
-    move_rest(wanted, first, step)
-}
-
-/// Apart from the first call, which mostly is the only one.
-#[cold]
-#[inline(never)]
-fn move_rest(wanted: usize, mut result: Result<usize, Moved>, mut step: impl FnMut(usize) -> Result<usize, Moved>) -> Moved {
+/// Goes on after a first call for an operation that did not move all, for what is left: until all is moved, the rest fails, or a call moves
+/// nothing. `step` gets how many bytes are done.
+pub fn move_rest(wanted: usize, first: Result<usize, Moved>, mut step: impl FnMut(usize) -> Result<usize, Moved>) -> Moved {
+    let mut result = first;
     let mut moved = 0;
     loop {
         match result {
@@ -148,6 +138,10 @@ fn move_rest(wanted: usize, mut result: Result<usize, Moved>, mut step: impl FnM
 /// What [`Transport::submit`] did with an operation.
 #[derive(Debug, Clone, Copy)]
 pub enum Submitted {
+    /// It has ended, and all is moved.
+    All,
+    /// Its first call has returned this, which is not all; [`Transport::go_on`] ends it.
+    Less(isize),
     /// It has ended.
     Done(Moved),
     /// It is the transport's until [`Transport::reap`] hands its tag back.
@@ -158,9 +152,6 @@ pub enum Submitted {
 
 /// Who moves the bytes of one job. Used from the job's own thread.
 pub trait Transport<T> {
-    /// Whether [`Transport::submit`] always answers [`Submitted::Done`].
-    fn is_synchronous(&self) -> bool;
-
     /// What the report calls the way that the bytes take.
     fn path(&self) -> &'static str;
 
@@ -180,6 +171,11 @@ pub trait Transport<T> {
 
     /// Takes one operation; where it is in flight, the transport keeps a copy.
     fn submit(&mut self, operation: &Operation<T>) -> Submitted;
+
+    /// Ends an operation for which submit() has just answered [`Submitted::Less`].
+    fn go_on(&mut self, _operation: &Operation<T>, _returned: isize) -> Moved {
+        Moved::failed(libc::EIO, 0)
+    }
 
     /// Starts the operations that submit() only collected. The error is an errno.
     fn commit(&mut self) -> Result<(), i32> {
@@ -203,5 +199,53 @@ pub trait Transport<T> {
     /// that the vendor never finished still may, and the buffers have to stay.
     fn cancel(&mut self) -> bool {
         true
+    }
+}
+
+/// A transport of any type.
+impl<T> Transport<T> for Box<dyn Transport<T>> {
+    fn path(&self) -> &'static str {
+        (**self).path()
+    }
+
+    fn attach(&mut self, block: Buffer) -> Result<Option<String>, String> {
+        (**self).attach(block)
+    }
+
+    fn file_opened(&mut self, fd: RawFd) -> Option<String> {
+        (**self).file_opened(fd)
+    }
+
+    fn file_closed(&mut self, fd: RawFd) {
+        (**self).file_closed(fd);
+    }
+
+    #[inline]
+    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
+        (**self).submit(operation)
+    }
+
+    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved {
+        (**self).go_on(operation, returned)
+    }
+
+    fn commit(&mut self) -> Result<(), i32> {
+        (**self).commit()
+    }
+
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+        (**self).reap(min, max, timeout, done)
+    }
+
+    fn complaint(&self) -> Option<String> {
+        (**self).complaint()
+    }
+
+    fn cancel(&mut self) -> bool {
+        (**self).cancel()
     }
 }

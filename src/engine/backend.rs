@@ -8,6 +8,7 @@ use super::checks::{
 };
 use super::flying::Place;
 use super::options::{Backend, DeviceIds, Io, Memory, Mode, Options, Wait};
+use super::way::Unstarted;
 use crate::common::blocking::{Blocking, Synchronous};
 use crate::common::bounce::Bounce;
 use crate::common::device::Device;
@@ -39,7 +40,7 @@ pub struct Choice {
 /// A backend that is ready for a job's memory and files.
 pub struct Opened {
     pub driver: Box<dyn Driver>,
-    pub transport: Box<dyn Transport<Place>>,
+    pub transport: Box<dyn Unstarted>,
     /// What the user is to know, said once a job group.
     pub notes: Vec<String>,
 }
@@ -215,10 +216,10 @@ fn settings(options: &Options, ordinal: u32) -> gpufile::Settings {
 
 /// GPU memory through a vendor's library, by its blocking or its asynchronous call.
 fn open_files<V: gpufile::Vendor>(files: Files<V>, options: &Options, depth: u32, notes: Vec<String>) -> Result<Opened, String> {
-    let transport: Box<dyn Transport<Place>> = match options.mode {
+    let transport = match options.mode {
         Mode::Stream => {
             let streams = options.streams.unwrap_or(depth.min(DEFAULT_STREAMS));
-            Box::new(files.streams(depth as usize, streams as usize, manner(options))?)
+            shared(files.streams(depth as usize, streams as usize, manner(options))?)
         }
         _ => issue(|| files.worker(), options, depth)?,
     };
@@ -263,7 +264,7 @@ fn open_gusli(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
         makes_lists: options.gusli.sgl,
     })?;
     let (transport, notes) = (driver.requests(), driver.notes());
-    Ok(Opened { driver: Box::new(driver), transport, notes })
+    Ok(Opened { driver: Box::new(driver), transport: Box::new(transport), notes })
 }
 
 fn open_nixl(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
@@ -297,7 +298,7 @@ fn open_nixl(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
     }
     notes.extend(nixl.notes());
     let transport = nixl.transfers();
-    Ok(Opened { driver: Box::new(nixl), transport, notes })
+    Ok(Opened { driver: Box::new(nixl), transport: Box::new(transport), notes })
 }
 
 /// Devices are given out round-robin by subjob number, also where several are equally near.
@@ -316,17 +317,19 @@ fn device_of<R: gpu::Vendor>(options: &Options, wanted: &Wanted, notes: &mut Vec
 }
 
 /// Blocking calls, one at a time or in a pool of threads as the job's mode and depth say.
-fn issue<B: Blocking<Place>>(worker: impl Fn() -> B, options: &Options, depth: u32) -> Result<Box<dyn Transport<Place>>, String> {
+fn issue<B: Blocking<Place>>(worker: impl Fn() -> B, options: &Options, depth: u32) -> Result<Box<dyn Unstarted>, String> {
     if options.mode == Mode::Sync || (options.mode == Mode::Auto && depth == 1) {
         return Ok(Box::new(Synchronous(worker())));
     }
     let threads = options.threads.unwrap_or(depth.min(DEFAULT_THREADS));
     let pool = Pool::start((0..threads).map(|_| worker()).collect(), depth as usize, manner(options));
-    Ok(Box::new(
-        pool.map_err(|error| {
-            format!("a pool of {threads} threads: {error}; lower gpu_threads or iodepth, or raise the limit of processes")
-        })?,
-    ))
+    pool.map(shared)
+        .map_err(|error| format!("a pool of {threads} threads: {error}; lower gpu_threads or iodepth, or raise the limit of processes"))
+}
+
+/// A transport on the job type that all share which do not end an operation at once.
+fn shared(transport: impl Transport<Place> + 'static) -> Box<dyn Unstarted> {
+    Box::new(Box::new(transport) as Box<dyn Transport<Place>>)
 }
 
 fn manner(options: &Options) -> Manner {
@@ -339,8 +342,8 @@ fn manner(options: &Options) -> Manner {
 
 /// A ring, straight on the job's buffers where the kernel can reach them. Managed memory it can reach, too, but must not hold: the driver
 /// moves it.
-fn uring(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Transport<Place>>, String> {
+fn uring(options: &Options, depth: u32, device: Option<&Arc<dyn Device>>) -> Result<Box<dyn Unstarted>, String> {
     let device = device.filter(|_| !is_host_memory(options)).cloned();
     let settings = uring::Settings { depth: depth as usize, manner: manner(options), register: options.register, device };
-    Ok(Box::new(Uring::open(settings)?))
+    Uring::open(settings).map(shared)
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::report::Counters;
-use super::{InFlight, Job, Notices, OpenFile, sync};
+use super::way::Way;
+use super::{InFlight, Job, Notices, OpenFile};
 use crate::common::driver::Driver;
 use crate::common::transport::{Moved, Transfer};
 use crate::common::wait::Deadline;
@@ -12,7 +12,7 @@ use crate::fio::{self, Done, Outcome, Waiting};
 /// How long a transport may wait before fio is asked whether it wants to end the job.
 pub const SLICE: Duration = Duration::from_millis(50);
 
-impl Job {
+impl<T: Way> Job<T> {
     /// Waits until `min` operations have ended or `timeout` has passed, through slices after each of which fio is asked whether it wants to
     /// end the job.
     pub fn wait(&mut self, min: usize, max: usize, timeout: Option<Duration>, waiting: &Waiting, done: &mut Vec<Done>) -> Result<(), i32> {
@@ -38,11 +38,11 @@ impl Job {
     /// Waits no longer than `most`.
     #[inline]
     pub fn reap_slice(&mut self, min: usize, max: usize, most: Duration, done: &mut Vec<Done>) -> Result<(), i32> {
-        let Self { transport, counters, notices, driver, files, flying, .. } = self;
+        let Self { transport, notices, driver, files, flying, .. } = self;
         transport.reap(min, max, Some(most), &mut |place, moved| {
             // Looked at where it lies: moving it out would copy all of it.
             if let Some(flight) = flying.get(place) {
-                done.push(Done { unit: flight.unit, outcome: account(counters, notices, driver.as_ref(), files, flight, moved) });
+                done.push(Done { unit: flight.unit, outcome: account(notices, driver.as_ref(), files, flight, moved) });
                 flying.remove(place);
             }
         })
@@ -63,7 +63,7 @@ impl Job {
     pub fn give_up(&mut self, errno: i32) {
         for flight in self.flying.give_up() {
             let failed = Moved::failed(errno, 0);
-            let outcome = account(&mut self.counters, &mut self.notices, self.driver.as_ref(), &self.files, &flight, failed);
+            let outcome = account(&mut self.notices, self.driver.as_ref(), &mut self.files, &flight, failed);
             self.given_up.push(Done { unit: flight.unit, outcome });
         }
         self.given_up.extend(self.barriers.drain(..).map(|barrier| Done { unit: barrier.unit, outcome: Outcome::failed(errno) }));
@@ -77,7 +77,7 @@ impl Job {
                 return;
             }
             self.barriers.remove(0);
-            done.push(Done { unit: barrier.unit, outcome: sync(&mut self.counters, &waiting.unit(barrier.unit)) });
+            done.push(Done { unit: barrier.unit, outcome: self.sync(waiting.unit(barrier.unit)) });
         }
     }
 
@@ -98,15 +98,10 @@ impl Job {
 
 /// Counts an operation that has ended, and says how fio is to see it.
 #[inline]
-fn account(
-    counters: &mut Counters,
-    notices: &mut Notices,
-    driver: &dyn Driver,
-    files: &[OpenFile],
-    flight: &InFlight,
-    moved: Moved,
-) -> Outcome {
-    counters.add(flight.file, flight.transfer, flight.wanted, moved);
+fn account(notices: &mut Notices, driver: &dyn Driver, files: &mut [OpenFile], flight: &InFlight, moved: Moved) -> Outcome {
+    if let Some(file) = files.get_mut(flight.file) {
+        file.counts.add(flight.transfer, flight.wanted, moved);
+    }
     let outcome = outcome_of(flight.wanted, moved);
     if outcome.error != 0 {
         complain(notices, driver, files, flight, moved);

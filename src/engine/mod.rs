@@ -7,27 +7,51 @@ mod ending;
 mod flying;
 mod memory;
 mod options;
+mod queue;
 mod report;
 mod staging;
 mod start;
+mod way;
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::common::driver::{Driver, Handle};
-use crate::common::transport::{Buffer, Operation, Submitted, Transfer, Transport};
+use crate::common::transport::{Buffer, Transfer};
 use crate::faults;
-use crate::fio::{self, Direction, Done, Entry, File, IoUnit, OptionSpec, Outcome, Queued, Refusal, UnitId, Waiting};
-use ending::{SLICE, complain, outcome_of};
-use flying::{Flying, Place};
+use crate::fio::{self, Direction, Done, Entry, File, IoUnit, OptionSpec, Outcome, Queued, Refusal, Running, UnitId, Waiting};
+use ending::SLICE;
+use flying::Flying;
 use memory::{Memory, Region};
-use report::{Counters, Report};
+use report::{Counts, Report};
 use staging::Staging;
+use way::Way;
 
-/// One fio job on one transport. Fields are dropped in this order: no operation outlives the driver, nor the driver the memory.
-pub struct Job {
-    transport: Box<dyn Transport<Place>>,
+/// This library as fio's engine.
+pub struct Gpuio;
+
+impl fio::Engine for Gpuio {
+    const OPTIONS: &'static [OptionSpec] = options::SPECS;
+
+    fn entries() -> &'static [Entry] {
+        &crate::ENTRIES
+    }
+
+    fn start(job: &fio::Job) -> Result<Box<dyn Running>, Refusal> {
+        faults::strike("init");
+        start::start(job).map_err(|line| Refusal { errno: libc::EINVAL, line })
+    }
+
+    fn size(job: &fio::Job, file: &File) -> Result<Option<u64>, Refusal> {
+        start::size(job, file).map_err(|line| Refusal { errno: libc::EINVAL, line })
+    }
+}
+
+/// One fio job on one transport. What moves an operation in one call is a type of its own here, so that all between fio and the vendor is one
+/// piece of code. Fields are dropped in this order: no operation outlives the driver, nor the driver the memory.
+struct Job<T: Way> {
+    transport: T,
     driver: Box<dyn Driver>,
     memory: Option<Memory>,
     layout: memory::Layout,
@@ -56,7 +80,16 @@ pub struct Job {
     /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
     held: Option<Done>,
     notices: Notices,
-    counters: Counters,
+    report: Option<Report>,
+}
+
+/// What a job is made of, beside its transport.
+struct Setup {
+    driver: Box<dyn Driver>,
+    layout: memory::Layout,
+    staging: Option<Staging>,
+    depth: u32,
+    runtime: Option<Duration>,
     report: Option<Report>,
 }
 
@@ -82,7 +115,7 @@ struct InFlight {
 impl InFlight {
     /// Read from the unit once its operation is under way: what is kept across a call costs more.
     #[inline]
-    fn new(unit: &IoUnit, transfer: Transfer, number: u64) -> Self {
+    fn new(unit: IoUnit, transfer: Transfer, number: u64) -> Self {
         Self { number, unit: unit.id(), wanted: unit.length(), transfer, file: unit.file().index(), offset: unit.offset() }
     }
 }
@@ -92,7 +125,9 @@ impl InFlight {
 struct OpenFile {
     fd: Option<RawFd>,
     handle: Handle,
+    /// Empty where it was never opened.
     name: String,
+    counts: Counts,
 }
 
 /// Lines that are said once a job.
@@ -104,18 +139,7 @@ struct Notices {
     staging: bool,
 }
 
-impl fio::Engine for Job {
-    const OPTIONS: &'static [OptionSpec] = options::SPECS;
-
-    fn entries() -> &'static [Entry] {
-        &crate::ENTRIES
-    }
-
-    fn start(job: &fio::Job) -> Result<Self, Refusal> {
-        faults::strike("init");
-        start::start(job).map_err(|line| Refusal { errno: libc::EINVAL, line })
-    }
-
+impl<T: Way> Running for Job<T> {
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal> {
         faults::strike("iomem_alloc");
         let refuse = |line| Refusal { errno: libc::ENOMEM, line };
@@ -132,10 +156,6 @@ impl fio::Engine for Job {
         Ok(self.memory.insert(memory).start())
     }
 
-    fn size(job: &fio::Job, file: &File) -> Result<Option<u64>, Refusal> {
-        start::size(job, file).map_err(|line| Refusal { errno: libc::EINVAL, line })
-    }
-
     fn open_own(&mut self, file: &File) -> Option<Result<RawFd, Refusal>> {
         let opened = self.driver.open_own(&file.name())?;
         Some(opened.map(|fd| fd.unwrap_or(fio::NO_FD)).map_err(|line| Refusal { errno: libc::EIO, line }))
@@ -149,7 +169,7 @@ impl fio::Engine for Job {
             })?;
         }
         self.end = self.runtime.and_then(|runtime| Instant::now().checked_add(runtime));
-        Ok(self.transport.is_synchronous())
+        Ok(T::IS_SYNCHRONOUS)
     }
 
     fn free(&mut self) {
@@ -162,13 +182,13 @@ impl fio::Engine for Job {
 
     fn opened(&mut self, file: &File) -> Result<(), Refusal> {
         let (index, name) = (file.index(), file.name());
-        self.counters.opened(index, &name);
         let handle = self.driver.open_file(file.fd(), &name).map_err(|line| Refusal { errno: libc::EIO, line })?;
         if self.files.len() <= index {
             self.files.resize(index + 1, OpenFile::default());
         }
         self.transport.file_opened(file.fd()).iter().for_each(|line| fio::line(line));
-        self.files[index] = OpenFile { fd: Some(file.fd()), handle, name };
+        let open = &mut self.files[index];
+        (open.fd, open.handle, open.name) = (Some(file.fd()), handle, name);
         Ok(())
     }
 
@@ -181,55 +201,8 @@ impl fio::Engine for Job {
         }
     }
 
-    fn queue(&mut self, unit: &IoUnit) -> Queued {
-        faults::strike("queue");
-        // fio fetches what is held, and asks again. A write is never turned away: up to 3.38 fio then gives it another verify header.
-        if self.held.is_some() && unit.direction() != Direction::Write {
-            return Queued::Busy;
-        }
-        let transfer = match unit.direction() {
-            Direction::Read => Transfer::Read,
-            Direction::Write => Transfer::Write,
-            // What is only collected may be about the same bytes: fio starts it first, and asks again.
-            Direction::Trim if self.collected > 0 => return Queued::Busy,
-            Direction::Trim => return Queued::Done(self.discard(unit)),
-            Direction::Sync if self.flying.len() == 0 => return Queued::Done(sync(&mut self.counters, unit)),
-            Direction::Sync => {
-                self.barriers.push(Barrier { unit: unit.id(), number: self.number });
-                return Queued::InFlight;
-            }
-        };
-        let (file, buffer, offset) = (unit.file(), Buffer::new(unit.buffer()), unit.offset());
-        let Some(at) = self.region.offset_of(buffer) else { return Queued::Done(Outcome::failed(libc::EIO)) };
-        if transfer == Transfer::Write && self.stages_writes && !self.stage(unit, at, buffer) {
-            return Queued::Done(Outcome::failed(libc::EIO));
-        }
-        if (offset as usize | buffer.len() | at) & self.misaligned != 0 {
-            self.say_misaligned(offset, buffer.len());
-        }
-        let Some(place) = self.flying.next() else { return Queued::Done(Outcome::failed(libc::ECANCELED)) };
-        let (fd, handle, base) = (file.fd(), self.files.get(file.index()).map_or(Handle::default(), |open| open.handle), self.region.base);
-        match self.transport.submit(&Operation { tag: place, transfer, fd, handle, offset, buffer, base, at }) {
-            Submitted::Done(moved) => {
-                self.counters.add(unit.file().index(), transfer, unit.length(), moved);
-                let outcome = outcome_of(unit.length(), moved);
-                if outcome.error != 0 {
-                    complain(&mut self.notices, self.driver.as_ref(), &self.files, &InFlight::new(unit, transfer, 0), moved);
-                }
-                if self.copies_back && transfer == Transfer::Read {
-                    self.held = Some(Done { unit: unit.id(), outcome });
-                    return Queued::InFlight;
-                }
-                Queued::Done(outcome)
-            }
-            Submitted::InFlight => {
-                self.flying.insert(InFlight::new(unit, transfer, self.number));
-                self.number += 1;
-                self.collected += 1;
-                Queued::InFlight
-            }
-            Submitted::Busy => Queued::Busy,
-        }
+    fn queue(&mut self, unit: IoUnit) -> Queued {
+        self.take(unit)
     }
 
     fn commit(&mut self) -> Result<(), i32> {
@@ -258,6 +231,7 @@ impl fio::Engine for Job {
         }
         Ok(())
     }
+
     fn fail_all(&mut self, errno: i32, max: usize, done: &mut Vec<Done>) {
         done.extend(self.held.take());
         if !self.flying.is_over() {
@@ -266,7 +240,7 @@ impl fio::Engine for Job {
         self.hand_over_given_up(max, done);
     }
 
-    fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome {
+    fn finish(&mut self, unit: IoUnit, outcome: Outcome) -> Outcome {
         if !self.copies_back || unit.direction() != Direction::Read || outcome.error != 0 {
             return outcome;
         }
@@ -285,11 +259,31 @@ impl fio::Engine for Job {
     }
 }
 
-impl Job {
-    fn discard(&mut self, unit: &IoUnit) -> Outcome {
-        let outcome = if unit.file().fd() == fio::NO_FD { Outcome::failed(libc::EOPNOTSUPP) } else { unit.trim() };
-        self.counters.add_trim(unit.file().index(), unit.length(), outcome.error);
-        outcome
+impl<T: Way> Job<T> {
+    fn new(transport: T, Setup { driver, layout, staging, depth, runtime, report }: Setup) -> Self {
+        Self {
+            transport,
+            memory: None,
+            layout,
+            region: Region::default(),
+            stages_writes: staging.as_ref().is_some_and(Staging::stages_writes),
+            copies_back: staging.as_ref().is_some_and(Staging::copies_back),
+            staging,
+            misaligned: driver.alignment().map_or(0, |unit| unit - 1),
+            driver,
+            files: Vec::new(),
+            flying: Flying::new(depth),
+            is_quiet: true,
+            given_up: Vec::new(),
+            barriers: Vec::with_capacity(depth as usize),
+            number: 0,
+            runtime,
+            end: None,
+            collected: 0,
+            held: None,
+            notices: Notices::default(),
+            report,
+        }
     }
 
     /// Ends the transport. Where the vendor does not let go of an operation, whatever it may still use stays: the memory, its registration
@@ -302,27 +296,6 @@ impl Job {
     }
 
     #[cold]
-    fn say_misaligned(&mut self, offset: u64, length: usize) {
-        let unit = std::mem::take(&mut self.misaligned) + 1;
-        fio::line(&format!(
-            "an I/O at offset {offset} of {length} bytes is not a multiple of {unit} bytes, so {} (said once; use bs and offsets that are \
-             multiples of {unit})",
-            self.driver.detour()
-        ));
-    }
-
-    /// Puts the bytes of a write into device memory, outside of the unit's latency. Returns whether the unit can go on.
-    #[inline(never)]
-    fn stage(&mut self, unit: &IoUnit, at: usize, buffer: Buffer) -> bool {
-        let Some(staging) = &mut self.staging else { return true };
-        let staged = unit.untimed(|| staging.before_write(&self.region, at, buffer));
-        let Err(error) = staged else { return true };
-        let what = staging.explain(error);
-        self.staging_failed("staging a write on the device", &what);
-        false
-    }
-
-    #[cold]
     fn staging_failed(&mut self, doing: &str, what: &str) {
         if !self.notices.staging {
             self.notices.staging = true;
@@ -331,14 +304,7 @@ impl Job {
     }
 }
 
-/// Syncs as fio's own engines do, and counts it. What has no descriptor has nothing to sync beyond the operations before.
-fn sync(counters: &mut Counters, unit: &IoUnit) -> Outcome {
-    let outcome = if unit.file().fd() == fio::NO_FD { Outcome::DONE } else { unit.sync() };
-    counters.add_sync(unit.file().index(), outcome.error);
-    outcome
-}
-
-impl Drop for Job {
+impl<T: Way> Drop for Job<T> {
     fn drop(&mut self) {
         faults::strike("cleanup");
         faults::account().iter().for_each(|line| fio::line(line));
@@ -346,13 +312,17 @@ impl Drop for Job {
             self.say_why_shallow();
         }
         self.cancel();
-        for file in self.files.drain(..) {
+        for file in &self.files {
             if file.fd.is_some() && self.is_quiet {
                 self.driver.close_file(file.handle);
             }
         }
         self.driver.detach();
-        if let Some(Err(line)) = self.report.as_ref().map(|report| report.write(&self.counters, self.transport.path())) {
+        if let Some(Err(line)) = self
+            .report
+            .as_ref()
+            .map(|report| report.write(self.files.iter().map(|file| (&*file.name, &file.counts)), self.transport.path()))
+        {
             fio::line(&line);
         }
     }

@@ -27,79 +27,68 @@ pub struct Report {
 #[derive(Default, Clone, Copy)]
 struct Count {
     calls: u64,
-    bytes: u64,
     errors: u64,
+    bytes: u64,
     short: u64,
 }
 
-/// One file's share of the job.
+/// What a job did with one of its files.
 #[derive(Default, Clone)]
-struct FileCounts {
-    name: String,
+pub struct Counts {
     read: Count,
     write: Count,
     trim: Count,
     sync: Count,
 }
 
-/// What a job moved, by file. The files are named when they are opened; counting allocates nothing.
-#[derive(Default)]
-pub struct Counters {
-    files: Vec<FileCounts>,
-}
-
-impl Counters {
-    /// Makes room for file number `index` of the job.
-    pub fn opened(&mut self, index: usize, name: &str) {
-        if self.files.len() <= index {
-            self.files.resize(index + 1, FileCounts::default());
-        }
-        if self.files[index].name != name {
-            name.clone_into(&mut self.files[index].name);
-        }
+impl Counts {
+    /// A transfer that has moved all of `bytes`.
+    #[inline]
+    pub fn add_all(&mut self, transfer: Transfer, bytes: usize) {
+        let count = self.of(transfer);
+        count.calls += 1;
+        count.bytes += bytes as u64;
     }
 
     #[inline]
-    pub fn add(&mut self, index: usize, transfer: Transfer, wanted: usize, moved: Moved) {
-        let Some(file) = self.files.get_mut(index) else { return };
-        let count = match transfer {
-            Transfer::Read => &mut file.read,
-            Transfer::Write => &mut file.write,
-        };
-        count.calls += 1;
-        count.bytes += moved.bytes as u64;
+    pub fn add(&mut self, transfer: Transfer, wanted: usize, moved: Moved) {
+        self.add_all(transfer, moved.bytes);
+        let count = self.of(transfer);
         if moved.bytes < wanted {
             count.errors += u64::from(moved.errno != 0);
             count.short += u64::from(moved.errno == 0);
         }
     }
 
-    pub fn add_trim(&mut self, index: usize, wanted: usize, errno: i32) {
-        let Some(file) = self.files.get_mut(index) else { return };
-        file.trim.calls += 1;
-        file.trim.errors += u64::from(errno != 0);
-        file.trim.bytes += if errno == 0 { wanted as u64 } else { 0 };
+    #[inline]
+    fn of(&mut self, transfer: Transfer) -> &mut Count {
+        match transfer {
+            Transfer::Read => &mut self.read,
+            Transfer::Write => &mut self.write,
+        }
     }
 
-    pub fn add_sync(&mut self, index: usize, errno: i32) {
-        let Some(file) = self.files.get_mut(index) else { return };
-        file.sync.calls += 1;
-        file.sync.errors += u64::from(errno != 0);
+    pub fn add_trim(&mut self, wanted: usize, errno: i32) {
+        self.trim.calls += 1;
+        self.trim.errors += u64::from(errno != 0);
+        self.trim.bytes += if errno == 0 { wanted as u64 } else { 0 };
     }
 
-    fn to_json(&self, path: &str) -> Value {
+    pub fn add_sync(&mut self, errno: i32) {
+        self.sync.calls += 1;
+        self.sync.errors += u64::from(errno != 0);
+    }
+
+    fn to_json(&self, name: &str, path: &str) -> Value {
         let count = |c: &Count| json!({ "calls": c.calls, "bytes": c.bytes, "errors": c.errors, "short": c.short });
-        let file = |f: &FileCounts| {
-            json!({
-                "name": f.name,
-                "path": path,
-                "read": count(&f.read),
-                "write": count(&f.write),
-                "trim": { "calls": f.trim.calls, "bytes": f.trim.bytes, "errors": f.trim.errors },
-                "sync": { "calls": f.sync.calls, "errors": f.sync.errors },
-            })
-        };
-        self.files.iter().filter(|f| !f.name.is_empty()).map(file).collect()
+        json!({
+            "name": name,
+            "path": path,
+            "read": count(&self.read),
+            "write": count(&self.write),
+            "trim": { "calls": self.trim.calls, "bytes": self.trim.bytes, "errors": self.trim.errors },
+            "sync": { "calls": self.sync.calls, "errors": self.sync.errors },
+        })
     }
 }
 
@@ -117,10 +106,10 @@ impl Report {
         Ok(Self { path: path.into(), run: run_of(owner), about })
     }
 
-    /// Adds the job to the file.
-    pub fn write(&self, counters: &Counters, path: &str) -> Result<(), String> {
+    /// Adds the job to the file. A file without a name was never opened.
+    pub fn write<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Counts)>, path: &str) -> Result<(), String> {
         let mut job = self.about.clone();
-        job["files"] = counters.to_json(path);
+        job["files"] = files.filter(|(name, _)| !name.is_empty()).map(|(name, counts)| counts.to_json(name, path)).collect();
         self.append(job).map_err(|why| format!("gpu_report={}: {why}; the report of this job is lost", self.path.display()))
     }
 
@@ -180,14 +169,13 @@ mod tests {
     fn jobs_of_one_run_share_the_file_and_a_later_run_starts_it_anew() {
         let path = std::env::temp_dir().join(format!("gpuio-report-{}.json", std::process::id()));
         let report = |run: &str| Report { path: path.clone(), run: run.to_owned(), about: json!({ "subjob": 0 }) };
-        let mut counters = Counters::default();
-        counters.opened(1, "/data/f");
-        counters.add(1, Transfer::Read, 4096, Moved::bytes(4096));
-        counters.add(1, Transfer::Read, 4096, Moved::bytes(100));
-        counters.add(1, Transfer::Write, 4096, Moved::failed(5, 0));
-        counters.add(7, Transfer::Write, 4096, Moved::failed(5, 0));
+        let mut counts = Counts::default();
+        counts.add(Transfer::Read, 4096, Moved::bytes(4096));
+        counts.add(Transfer::Read, 4096, Moved::bytes(100));
+        counts.add(Transfer::Write, 4096, Moved::failed(5, 0));
+        let files = [("", &Counts::default()), ("/data/f", &counts)];
         for run in ["a", "a", "b"] {
-            report(run).write(&counters, "posix").unwrap();
+            report(run).write(files.into_iter(), "posix").unwrap();
         }
         let read = |path: &PathBuf| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
         let all = read(&path);
@@ -197,7 +185,7 @@ mod tests {
         let file = &all["jobs"][0]["files"][0];
         assert_eq!(file["read"], json!({ "calls": 2, "bytes": 4196, "errors": 0, "short": 1 }));
         assert_eq!(file["write"], json!({ "calls": 1, "bytes": 0, "errors": 1, "short": 0 }));
-        report("b").write(&counters, "posix").unwrap();
+        report("b").write(files.into_iter(), "posix").unwrap();
         assert_eq!(read(&path)["jobs"].as_array().unwrap().len(), 2);
         std::fs::remove_file(path).unwrap();
     }
@@ -207,7 +195,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("gpuio-data-{}.txt", std::process::id()));
         std::fs::write(&path, "somebody's data").unwrap();
         let report = Report { path: path.clone(), run: "a".to_owned(), about: json!({}) };
-        let line = report.write(&Counters::default(), "posix").unwrap_err();
+        let line = report.write(std::iter::empty(), "posix").unwrap_err();
         assert!(line.contains("holds something else"), "{line}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's data");
         std::fs::remove_file(path).unwrap();

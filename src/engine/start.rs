@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::Setup;
 use super::backend::{self, Choice, Opened, Wanted};
-use super::flying::Flying;
 use super::memory::Layout;
 use super::options::{Backend, Memory, Options};
-use super::report::{Counters, Report};
+use super::report::Report;
 use super::staging::{self, Staging, Wishes};
-use super::{Job, Notices, Region};
 use crate::common::device::{Device, Kind};
-use crate::fio;
+use crate::fio::{self, Running};
 use crate::{gusli, nixl};
 
 /// Makes a job ready for its memory and files. The error is the line for the user; whatever was opened is closed again.
-pub fn start(job: &fio::Job) -> Result<Job, String> {
+pub fn start(job: &fio::Job) -> Result<Box<dyn Running>, String> {
     check_fio_options(job)?;
     let options = Options::parse(&job.options)?;
     let choice = backend::choose(&options, job.loaded_as)?;
@@ -65,31 +64,7 @@ pub fn start(job: &fio::Job) -> Result<Job, String> {
         "options": options.to_json(),
     });
     let report = options.report.map(|path| Report::new(&path, job, about)).transpose()?;
-    let misaligned = driver.alignment().map_or(0, |unit| unit - 1);
-    Ok(Job {
-        transport,
-        driver,
-        memory: None,
-        layout,
-        region: Region::default(),
-        stages_writes: staging.as_ref().is_some_and(Staging::stages_writes),
-        copies_back: staging.as_ref().is_some_and(Staging::copies_back),
-        staging,
-        misaligned,
-        files: Vec::new(),
-        flying: Flying::new(depth),
-        is_quiet: true,
-        given_up: Vec::new(),
-        barriers: Vec::with_capacity(depth as usize),
-        number: 0,
-        runtime: job.fio.runtime(),
-        end: None,
-        collected: 0,
-        held: None,
-        notices: Notices::default(),
-        counters: Counters::default(),
-        report,
-    })
+    Ok(transport.start(Setup { driver, layout, staging, depth, runtime: job.fio.runtime(), report }))
 }
 
 /// What fio's main thread asks of a job that has not started yet: how large one of its files is. Only GUSLI and NIXL have files that fio does not

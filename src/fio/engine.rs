@@ -22,7 +22,10 @@ pub struct Refusal {
 /// What became of an I/O unit in queue().
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queued {
-    Done(Outcome),
+    /// It has ended, as the engine has noted in the unit where not all is well.
+    Done,
+    /// The same, with an error.
+    Failed,
     /// The unit is the engine's until reap() hands it back.
     InFlight,
     /// No room: fio reaps and tries again.
@@ -36,20 +39,23 @@ pub struct Done {
     pub outcome: Outcome,
 }
 
-/// One job of an I/O engine. A value lives from fio's init hook to its cleanup hook, in the job's own thread or process.
-pub trait Engine: Sized + 'static {
+/// An I/O engine.
+pub trait Engine: 'static {
     const OPTIONS: &'static [OptionSpec];
 
     /// The names under which the library can be loaded.
     fn entries() -> &'static [Entry];
 
-    /// Makes the job ready, or says why it cannot run. Whatever was made is gone again on an error.
-    fn start(job: &Job) -> Result<Self, Refusal>;
+    /// Makes a job ready, or says why it cannot run. Whatever was made is gone again on an error.
+    fn start(job: &Job) -> Result<Box<dyn Running>, Refusal>;
 
     /// How large a file is, asked in fio's main thread before any job starts; `None` where fio is to find out itself.
     fn size(job: &Job, file: &File) -> Result<Option<u64>, Refusal>;
+}
 
-    /// Host memory of `bytes` bytes for the buffers of all I/O units, zeroed, valid until [`Engine::free`].
+/// One job of an I/O engine. A value lives from fio's init hook to its cleanup hook, in the job's own thread or process.
+pub trait Running {
+    /// Host memory of `bytes` bytes for the buffers of all I/O units, zeroed, valid until [`Running::free`].
     fn allocate(&mut self, bytes: usize) -> Result<NonNull<u8>, Refusal>;
     fn free(&mut self);
 
@@ -65,7 +71,7 @@ pub trait Engine: Sized + 'static {
     /// The file is about to be closed.
     fn closing(&mut self, file: &File);
 
-    fn queue(&mut self, unit: &IoUnit) -> Queued;
+    fn queue(&mut self, unit: IoUnit) -> Queued;
 
     /// Starts what queue() only collected. The error is an errno.
     fn commit(&mut self) -> Result<(), i32>;
@@ -79,5 +85,5 @@ pub trait Engine: Sized + 'static {
 
     /// fio has stamped the completion of a reaped unit and looks at its bytes next; what is done here is in no latency. Returns how the unit
     /// is to end.
-    fn finish(&mut self, unit: &IoUnit, outcome: Outcome) -> Outcome;
+    fn finish(&mut self, unit: IoUnit, outcome: Outcome) -> Outcome;
 }

@@ -3,12 +3,13 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::cell::{Cell, Issued, cell, commit_stamps};
+use super::cell::{Cell, cell};
 use super::engine::{Engine, Refusal};
 use super::layout::{self, tables::ThreadData};
 use super::symbols::{self, Symbols};
 use super::thread::{self, Job};
-use super::unit::{self, File};
+use super::times::{Issued, commit_stamps};
+use super::unit::{self, File, Units};
 use super::{guard, log};
 
 /// `FIO_MEMALIGN`: changes nothing that matters here, but makes the engine's flags something to recognise in a job's (see post_init).
@@ -55,14 +56,14 @@ unsafe fn start<E: Engine>(td: *mut c_void) -> Result<(), Refusal> {
     if let Some(note) = note.filter(|_| job.subjob == 0) {
         log::line(&note);
     }
-    let engine = E::start(&job)?;
+    let running = E::start(&job)?;
     // As many units as iodepth at most are out: neither list ever grows.
     let depth = job.fio.int("iodepth").and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1);
     let (done, queued) = (Vec::with_capacity(depth), Vec::with_capacity(depth));
-    let issued = Issued::of(&job.fio, fio);
-    let cell = Box::new(Cell { engine, done, queued, issued, fio, units: None, without_memory: false });
+    let units = Units { td, fio, at: layout::unit().copied().unwrap_or_default(), issued: Issued::of(&job.fio, fio) };
+    let cell = Box::new(Cell { running, units, done, queued, without_memory: false });
     // SAFETY: the field is inside the job and the engine's to write.
-    unsafe { td.byte_add(at.io_ops_data).cast::<*mut Cell<E>>().write(Box::into_raw(cell)) };
+    unsafe { td.byte_add(at.io_ops_data).cast::<*mut Cell>().write(Box::into_raw(cell)) };
     Ok(())
 }
 
@@ -93,7 +94,7 @@ pub(super) unsafe extern "C" fn get_file_size<E: Engine>(td: *mut c_void, file: 
     }
 }
 
-pub(super) unsafe extern "C" fn io_u_init<E: Engine>(td: *mut c_void, io_u: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn io_u_init(td: *mut c_void, io_u: *mut c_void) -> c_int {
     let confirmed = guard::catch("io_u_init", || {
         symbols::fio().map_or(Ok(()), |fio| layout::confirm_unit(io_u as usize, fio)).inspect_err(|line| log::line(line))
     });
@@ -101,13 +102,13 @@ pub(super) unsafe extern "C" fn io_u_init<E: Engine>(td: *mut c_void, io_u: *mut
     unsafe { failing(td, if matches!(confirmed, Some(Ok(()))) { 0 } else { libc::ENOTSUP }) }
 }
 
-pub(super) unsafe extern "C" fn iomem_alloc<E: Engine>(td: *mut c_void, bytes: usize) -> c_int {
+pub(super) unsafe extern "C" fn iomem_alloc(td: *mut c_void, bytes: usize) -> c_int {
     let _held = guard::NoSignals::new();
     let allocated = guard::catch("iomem_alloc", || {
         // SAFETY: fio passes the job, in its own thread, after init.
-        let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
+        let (Some(cell), Some(at)) = (unsafe { cell(td) }, layout::thread()) else { return libc::EIO };
         cell.without_memory = true; // until there is some: a panic ends here too
-        match cell.engine.allocate(bytes) {
+        match cell.running.allocate(bytes) {
             Ok(memory) => {
                 cell.without_memory = false;
                 // SAFETY: the field is inside the job; fio expects the hook to set it.
@@ -123,34 +124,35 @@ pub(super) unsafe extern "C" fn iomem_alloc<E: Engine>(td: *mut c_void, bytes: u
     allocated.unwrap_or(libc::EIO)
 }
 
-pub(super) unsafe extern "C" fn iomem_free<E: Engine>(td: *mut c_void) {
+pub(super) unsafe extern "C" fn iomem_free(td: *mut c_void) {
     let _held = guard::NoSignals::new();
     guard::catch("iomem_free", || {
         // SAFETY: as in iomem_alloc; a job that never came up has no cell.
-        if let Some(cell) = unsafe { cell::<E>(td) } {
-            cell.engine.free();
+        if let Some(cell) = unsafe { cell(td) } {
+            cell.running.free();
         }
     });
 }
 
-pub(super) unsafe extern "C" fn post_init<E: Engine>(td: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn post_init(td: *mut c_void) -> c_int {
     let _held = guard::NoSignals::new();
     let ready = guard::catch("post_init", || {
         // SAFETY: fio passes the job, in its own thread, after init.
-        let (Some(cell), Some(at)) = (unsafe { cell::<E>(td) }, layout::thread()) else { return libc::EIO };
-        cell.units = layout::unit();
+        let (Some(cell), Some(at)) = (unsafe { cell(td) }, layout::thread()) else { return libc::EIO };
+        let Some(units) = layout::unit() else { return libc::EIO };
+        cell.units.at = *units;
         if cell.without_memory {
             return libc::ENOMEM; // up to 3.33 fio goes on where iomem_alloc() failed, and would crash
         }
-        match cell.engine.ready() {
+        match cell.running.ready() {
             Ok(is_synchronous) => {
                 // SAFETY: as above; the job's layout was confirmed.
                 let tell = |flag| unsafe { thread::add_engine_flag(td, at, flag) };
                 if is_synchronous {
                     tell(thread::SYNCIO);
-                    cell.issued = Issued::BeforeQueue;
-                } else if cell.issued == Issued::InCommit && !commit_stamps(cell.fio).is_some_and(tell) {
-                    cell.issued = Issued::AfterQueue;
+                    cell.units.issued = Issued::BeforeQueue;
+                } else if cell.units.issued == Issued::InCommit && !commit_stamps(cell.units.fio).is_some_and(tell) {
+                    cell.units.issued = Issued::AfterQueue;
                 }
                 0
             }
@@ -176,11 +178,11 @@ unsafe fn failing(td: *mut c_void, errno: c_int) -> c_int {
     errno
 }
 
-pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn open_file(td: *mut c_void, file: *mut c_void) -> c_int {
     let Some(fio) = symbols::fio() else { return 1 };
     let own = guard::catch("open_file", || {
         // SAFETY: fio passes the job and one of its files.
-        unsafe { cell::<E>(td).and_then(|cell| cell.engine.open_own(&File::new(file))) }
+        unsafe { cell(td).and_then(|cell| cell.running.open_own(&File::new(file))) }
     });
     match own {
         // SAFETY: as above.
@@ -201,7 +203,7 @@ pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut
     let _held = guard::NoSignals::new();
     let opened = guard::catch("open_file", || {
         // SAFETY: as above; the file is open and live.
-        unsafe { cell::<E>(td).map_or(Ok(()), |cell| cell.engine.opened(&File::new(file))) }.inspect_err(|refusal| log::line(&refusal.line))
+        unsafe { cell(td).map_or(Ok(()), |cell| cell.running.opened(&File::new(file))) }.inspect_err(|refusal| log::line(&refusal.line))
     });
     let errno = match opened {
         Some(Ok(())) => return 0,
@@ -215,11 +217,11 @@ pub(super) unsafe extern "C" fn open_file<E: Engine>(td: *mut c_void, file: *mut
     }
 }
 
-pub(super) unsafe extern "C" fn close_file<E: Engine>(td: *mut c_void, file: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn close_file(td: *mut c_void, file: *mut c_void) -> c_int {
     let _held = guard::NoSignals::new();
     guard::catch("close_file", || {
         // SAFETY: fio passes the job and one of its open files.
-        unsafe { cell::<E>(td).map(|cell| cell.engine.closing(&File::new(file))) }
+        unsafe { cell(td).map(|cell| cell.running.closing(&File::new(file))) }
     });
     // SAFETY: as above.
     symbols::fio().map_or(1, |fio| unsafe { close(td, file, fio) })
@@ -234,13 +236,13 @@ unsafe fn close(td: *mut c_void, file: *mut c_void, fio: &Symbols) -> c_int {
     unsafe { if File::new(file).fd() == unit::NO_FD { 0 } else { (fio.generic_close_file)(td, file) } }
 }
 
-pub(super) unsafe extern "C" fn cleanup<E: Engine>(td: *mut c_void) {
+pub(super) unsafe extern "C" fn cleanup(td: *mut c_void) {
     let _held = guard::NoSignals::new();
     guard::catch("cleanup", || {
         let Some(ThreadData { io_ops_data, .. }) = layout::thread() else { return };
         // SAFETY: the field is inside the job; it holds null or the box that init() has put there, which nothing uses any more.
         unsafe {
-            let data = td.byte_add(*io_ops_data).cast::<*mut Cell<E>>();
+            let data = td.byte_add(*io_ops_data).cast::<*mut Cell>();
             let cell = data.replace(ptr::null_mut());
             if !cell.is_null() {
                 drop(Box::from_raw(cell));

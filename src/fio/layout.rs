@@ -1,7 +1,9 @@
 //! Where the fields of the running fio's structs lie: chosen among the measured tables, confirmed by anchors in the live memory, or found
 //! by the anchors alone. Nothing of fio's is written before this has agreed.
 
+use std::num::NonZeroUsize;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ops::Entry;
 use super::symbols::Symbols;
@@ -21,12 +23,19 @@ const RUNSTATE_RAMP: i32 = 3;
 const RUNSTATE_RUNNING: i32 = 5;
 
 static THREAD: OnceLock<ThreadData> = OnceLock::new();
+static CELL_AT: AtomicUsize = AtomicUsize::new(0);
 static UNIT: OnceLock<IoU> = OnceLock::new();
 
 /// The layout of `struct thread_data`, once an init hook has confirmed it.
 #[inline]
 pub(super) fn thread() -> Option<&'static ThreadData> {
     THREAD.get()
+}
+
+/// Where a job keeps what is its engine's, once an init hook has confirmed the layout: the same as in [`thread`], had at less cost.
+#[inline]
+pub(super) fn cell_at() -> Option<usize> {
+    NonZeroUsize::new(CELL_AT.load(Ordering::Relaxed)).map(usize::from)
 }
 
 /// The layout of `struct io_u`, once an io_u_init hook has confirmed it.
@@ -53,7 +62,9 @@ pub(super) fn confirm_thread(td: usize, fio: &Symbols, entries: &[Entry]) -> Res
             (found, Some(format!("{} is not a version that this library knows; its layout was found by inspection", fio.version())))
         }
     };
-    Ok((THREAD.get_or_init(|| found), note))
+    let found = THREAD.get_or_init(|| found);
+    CELL_AT.store(found.io_ops_data, Ordering::Relaxed);
+    Ok((found, note))
 }
 
 /// The layout of the `thread_data` at `td` before its init hook has confirmed it, and whether more of it is known than where the options are.

@@ -16,10 +16,11 @@ mod options;
 mod peek;
 mod symbols;
 mod thread;
+mod times;
 mod unit;
 mod waiting;
 
-pub use engine::{Done, Engine, Queued, Refusal};
+pub use engine::{Done, Engine, Queued, Refusal, Running};
 pub use hooks::ZONED;
 pub use job_options::JobOptions;
 pub use log::line;

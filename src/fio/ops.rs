@@ -115,17 +115,17 @@ fn write_table<E: Engine>(entry: &Entry, at: &IoengineOps, version: c_int, fio: 
     table.set(at.version, version);
     table.set(at.flags, hooks::flags(fio));
     table.set(at.init, hooks::init::<E> as *const c_void);
-    table.set(at.post_init, hooks::post_init::<E> as *const c_void);
-    table.set(at.queue, io_hooks::queue::<E> as *const c_void);
-    table.set(at.commit, io_hooks::commit::<E> as *const c_void);
-    table.set(at.getevents, io_hooks::getevents::<E> as *const c_void);
-    table.set(at.event, io_hooks::event::<E> as *const c_void);
-    table.set(at.cleanup, hooks::cleanup::<E> as *const c_void);
-    table.set(at.iomem_alloc, hooks::iomem_alloc::<E> as *const c_void);
-    table.set(at.iomem_free, hooks::iomem_free::<E> as *const c_void);
-    table.set(at.io_u_init, hooks::io_u_init::<E> as *const c_void);
-    table.set(at.open_file, hooks::open_file::<E> as *const c_void);
-    table.set(at.close_file, hooks::close_file::<E> as *const c_void);
+    table.set(at.post_init, hooks::post_init as *const c_void);
+    table.set(at.queue, io_hooks::queue as *const c_void);
+    table.set(at.commit, io_hooks::commit as *const c_void);
+    table.set(at.getevents, io_hooks::getevents as *const c_void);
+    table.set(at.event, io_hooks::event as *const c_void);
+    table.set(at.cleanup, hooks::cleanup as *const c_void);
+    table.set(at.iomem_alloc, hooks::iomem_alloc as *const c_void);
+    table.set(at.iomem_free, hooks::iomem_free as *const c_void);
+    table.set(at.io_u_init, hooks::io_u_init as *const c_void);
+    table.set(at.open_file, hooks::open_file as *const c_void);
+    table.set(at.close_file, hooks::close_file as *const c_void);
     table.set(at.get_file_size, hooks::get_file_size::<E> as *const c_void);
     if let Some(offset) = at.get_zoned_model {
         table.set(offset, hooks::get_zoned_model as *const c_void);

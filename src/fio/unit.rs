@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 
-use super::layout;
+use super::layout::tables::IoU;
 use super::symbols::Symbols;
+use super::times::{ISSUE_TIME, Issued, START_TIME, now};
 
 /// What fio asks of an I/O unit (`enum fio_ddir`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,72 +53,49 @@ impl UnitId {
     }
 }
 
-/// Where a unit keeps when it was made and when it was issued, in every version.
-const START_TIME: usize = 0;
-const ISSUE_TIME: usize = 16;
-
-/// fio's own time, which its units are stamped with.
-#[inline]
-pub(super) fn now(fio: &Symbols) -> libc::timespec {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place for one timespec; the second argument is unused.
-    unsafe { (fio.fio_gettime)(&mut time, ptr::null_mut()) };
-    time
-}
-
-/// When a unit was issued.
-///
-/// # Safety
-/// `unit` is live.
-pub(super) unsafe fn issued(unit: UnitId) -> libc::timespec {
-    // SAFETY: as promised by the caller; issue_time is inside every version's unit.
-    unsafe { unit.as_ptr().byte_add(ISSUE_TIME).cast::<libc::timespec>().read() }
-}
-
-/// Stamps a unit as issued at `time` and counts its submission latency, as fio's own asynchronous engines do.
-///
-/// # Safety
-/// `td` is a live job, and the unit is one of its own that fio has queued.
-#[inline]
-pub(super) unsafe fn issue(td: *mut c_void, unit: UnitId, time: libc::timespec, fio: &Symbols) {
-    // SAFETY: as promised by the caller; issue_time is inside every version's unit.
-    unsafe {
-        unit.as_ptr().byte_add(ISSUE_TIME).cast::<libc::timespec>().write(time);
-        (fio.io_u_queued)(td, unit.as_ptr());
-    }
+/// What the units of one job have in common.
+pub(super) struct Units {
+    pub td: *mut c_void,
+    pub fio: &'static Symbols,
+    /// Confirmed when post_init lets the job pass; fio queues nothing before.
+    pub at: IoU,
+    pub issued: Issued,
 }
 
 /// An I/O unit during a hook.
+#[derive(Clone, Copy)]
 pub struct IoUnit<'hook> {
-    td: *mut c_void,
     at: NonNull<c_void>,
-    fio: &'static Symbols,
-    layout: &'static layout::tables::IoU,
-    hook: PhantomData<&'hook ()>,
+    units: &'hook Units,
 }
 
-impl IoUnit<'_> {
+impl<'hook> IoUnit<'hook> {
     /// # Safety
-    /// `io_u` is the live unit that fio passed to a hook running now, for the job `td`, and `layout` was confirmed for it.
+    /// `io_u` is the live unit that fio passed to a hook running now, for the job of `units`, which came up.
     #[inline]
-    pub(super) unsafe fn new(td: *mut c_void, io_u: NonNull<c_void>, fio: &'static Symbols, layout: &'static layout::tables::IoU) -> Self {
-        Self { td, at: io_u, fio, layout, hook: PhantomData }
+    pub(super) unsafe fn new(io_u: NonNull<c_void>, units: &'hook Units) -> Self {
+        Self { at: io_u, units }
     }
 
     #[inline]
-    fn read<T: Copy>(&self, offset: usize) -> T {
+    fn read<T: Copy>(self, offset: usize) -> T {
         // SAFETY: the unit is live during the hook and the layout confirmed (see new); fields are aligned as C has them.
         unsafe { self.at.as_ptr().byte_add(offset).cast::<T>().read() }
     }
 
     #[inline]
-    pub fn id(&self) -> UnitId {
+    pub(super) fn units(self) -> &'hook Units {
+        self.units
+    }
+
+    #[inline]
+    pub fn id(self) -> UnitId {
         UnitId(self.at)
     }
 
     #[inline]
-    pub fn direction(&self) -> Direction {
-        match self.read::<u32>(self.layout.ddir) {
+    pub fn direction(self) -> Direction {
+        match self.read::<u32>(self.units.at.ddir) {
             0 => Direction::Read,
             1 => Direction::Write,
             2 => Direction::Trim,
@@ -127,43 +105,45 @@ impl IoUnit<'_> {
 
     /// Where in the file, in bytes.
     #[inline]
-    pub fn offset(&self) -> u64 {
-        self.read(self.layout.offset)
+    pub fn offset(self) -> u64 {
+        self.read(self.units.at.offset)
     }
 
     /// How many bytes; for a trim too.
     #[inline]
-    pub fn length(&self) -> usize {
-        self.read(self.layout.xfer_buflen)
+    pub fn length(self) -> usize {
+        self.read(self.units.at.xfer_buflen)
     }
 
     /// fio's buffer for the transfer: host memory that fio leaves alone until the unit completes.
     #[inline]
-    pub fn buffer(&self) -> *mut [u8] {
-        ptr::slice_from_raw_parts_mut(self.read::<*mut u8>(self.layout.xfer_buf), self.length())
+    pub fn buffer(self) -> *mut [u8] {
+        ptr::slice_from_raw_parts_mut(self.read::<*mut u8>(self.units.at.xfer_buf), self.length())
     }
 
     #[inline]
-    pub fn file(&self) -> File<'_> {
+    pub fn file(self) -> File<'hook> {
         // SAFETY: fio has set the unit's file before it queues it, and keeps it until the unit is put back.
-        unsafe { File::new(self.read(self.layout.file)) }
+        unsafe { File::new(self.read(self.units.at.file)) }
     }
 
-    /// Notes that the unit is issued now.
-    pub(super) fn stamp(&mut self) {
-        let now = now(self.fio);
-        // SAFETY: issue_time is a timespec at 16 of a live unit, in every version.
-        unsafe { self.at.as_ptr().byte_add(ISSUE_TIME).cast::<libc::timespec>().write(now) };
+    /// Notes that the unit is issued now, where nobody else would: it is about to end in queue(), or has.
+    pub fn stamp_if_ours(self) {
+        if self.units.issued == Issued::InCommit {
+            let now = now(self.units.fio);
+            // SAFETY: issue_time is a timespec at 16 of a live unit, in every version.
+            unsafe { self.at.as_ptr().byte_add(ISSUE_TIME).cast::<libc::timespec>().write(now) };
+        }
     }
 
     /// Runs `body` outside of the unit's latency: what fio has stamped so far is moved on by the time that it takes.
     ///
     /// Staging cannot be done in fio's prep hook, which would be outside by itself: fio writes verify headers into the buffer, and scrambles
     /// it, after prep and before queue, in every version.
-    pub fn untimed<R>(&self, body: impl FnOnce() -> R) -> R {
-        let began = now(self.fio);
+    pub fn untimed<R>(self, body: impl FnOnce() -> R) -> R {
+        let began = now(self.units.fio);
         let result = body();
-        let ended = now(self.fio);
+        let ended = now(self.units.fio);
         let field = |offset: usize| {
             // SAFETY: start_time and issue_time are timespecs at 0 and 16 of a live unit, in every version.
             unsafe { &mut *self.at.as_ptr().byte_add(offset).cast::<libc::timespec>() }
@@ -178,15 +158,15 @@ impl IoUnit<'_> {
     }
 
     /// Does what fio's own file engines do for a sync of any kind.
-    pub fn sync(&self) -> Outcome {
-        self.call(self.fio.do_io_u_sync)
+    pub fn sync(self) -> Outcome {
+        self.call(self.units.fio.do_io_u_sync)
     }
 
     /// Discards the range: a block device's as fio's own engines do, a file's by punching a hole, which fio's own engines cannot.
-    pub fn trim(&self) -> Outcome {
+    pub fn trim(self) -> Outcome {
         let file = self.file();
         if !file.is_regular() {
-            return self.call(self.fio.do_io_u_trim);
+            return self.call(self.units.fio.do_io_u_trim);
         }
         let (offset, length) = (self.offset() as libc::off64_t, self.length() as libc::off64_t);
         // SAFETY: a system call on a descriptor, without memory.
@@ -197,30 +177,30 @@ impl IoUnit<'_> {
         }
     }
 
-    fn call(&self, function: unsafe extern "C" fn(*mut c_void, *mut c_void) -> i32) -> Outcome {
+    fn call(self, function: unsafe extern "C" fn(*mut c_void, *mut c_void) -> i32) -> Outcome {
         // SAFETY: the job and its unit are live during the hook; the function is fio's, and notes an error in the unit itself.
-        unsafe { function(self.td, self.at.as_ptr()) };
-        Outcome::failed(self.read::<u32>(self.layout.error) as i32)
+        unsafe { function(self.units.td, self.at.as_ptr()) };
+        Outcome::failed(self.read::<u32>(self.units.at.error) as i32)
     }
 
     /// Says on fio's log which file, offset and length a unit failed at, as its own engines do for a unit that ends in queue().
-    pub(super) fn log_error(&self) {
-        if let Some(log_error) = self.fio.io_u_log_error {
+    pub(super) fn log_error(self) {
+        if let Some(log_error) = self.units.fio.io_u_log_error {
             // SAFETY: the job and its unit are live during the hook, and the unit's error is set.
-            unsafe { log_error(self.td, self.at.as_ptr()) };
+            unsafe { log_error(self.units.td, self.at.as_ptr()) };
         }
     }
 
     /// Writes how the unit ended to where fio looks for it, and where it has put «all done» before queue().
     #[inline]
-    pub(super) fn complete(&mut self, outcome: Outcome) {
+    pub fn complete(self, outcome: Outcome) {
         if outcome == Outcome::DONE {
             return;
         }
         // SAFETY: as for read(); these two fields are the engine's to write.
         unsafe {
-            self.at.as_ptr().byte_add(self.layout.error).cast::<u32>().write(outcome.error as u32);
-            self.at.as_ptr().byte_add(self.layout.resid).cast::<u64>().write(outcome.left as u64);
+            self.at.as_ptr().byte_add(self.units.at.error).cast::<u32>().write(outcome.error as u32);
+            self.at.as_ptr().byte_add(self.units.at.resid).cast::<u64>().write(outcome.left as u64);
         }
     }
 }

@@ -327,10 +327,6 @@ impl<T: Copy> Requests<T> {
 }
 
 impl<T: Copy> Transport<T> for Requests<T> {
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-
     fn path(&self) -> &'static str {
         if self.settings.makes_lists { "gusli-sgl" } else { "gusli" }
     }

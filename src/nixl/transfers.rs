@@ -289,10 +289,6 @@ impl Transfers {
 }
 
 impl Transport<u32> for Transfers {
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-
     fn path(&self) -> &'static str {
         match self.settings.plugin.storage {
             Segment::Object => "nixl-object",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::codes::{self, Failure};
 use super::entries::{Entry, Event};
 use super::lanes::{Kind, Lanes};
-use super::{Direct, Library, Vendor};
+use super::{Direct, Library, Vendor, after_call};
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Bell, Deadline, Manner};
 
@@ -232,15 +232,8 @@ impl<V: Vendor> Batches<V> {
         if let (Some(slabs), Some(class)) = (&self.slabs, slot.class.take()) {
             slabs.release(class);
         }
-        if let Ok(bytes @ 1..) = result {
-            slot.done += bytes;
-            if slot.done < slot.operation.buffer.len() {
-                return self.backlog.push_front(name);
-            }
-        }
-        let moved = match result {
-            Err(failure) if slot.done == 0 => failure.moved(),
-            _ => Moved::bytes(slot.done),
+        let Some(moved) = after_call(result, &mut slot.done, slot.operation.buffer.len()) else {
+            return self.backlog.push_front(name);
         };
         self.ended.push_back((slot.operation.tag, moved));
         self.slots[name] = None;
@@ -287,10 +280,6 @@ impl<V: Vendor> Batches<V> {
 }
 
 impl<V: Vendor> Transport<u32> for Batches<V> {
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-
     fn path(&self) -> &'static str {
         V::BATCH_PATH
     }

@@ -119,6 +119,19 @@ call_table! {
 
 const _: () = assert!(size_of::<Status>() == 8 && size_of::<Descriptor>() == 24);
 
+/// Where the calling thread keeps its errno, looked up once.
+pub struct Errno(*mut c_int);
+
+impl Errno {
+    pub fn of_this_thread() -> Self {
+        // SAFETY: takes nothing.
+        Self(unsafe { libc::__errno_location() })
+    }
+}
+
+// SAFETY: a mere address; who goes to another thread with it looks it up anew there before it is used (see Direct::enter).
+unsafe impl Send for Errno {}
+
 /// Held in every call that is not I/O: libcufile looks up settings and topology in some of them, and 1.14 crashes where two threads do
 /// that at once.
 pub fn alone() -> MutexGuard<'static, ()> {
@@ -180,21 +193,21 @@ impl Calls {
     }
 
     /// One blocking call for what is left of an operation after `done` bytes. The address is always the registered base, the rest is in the
-    /// offset.
-    pub fn transfer<V: Vendor, T>(&self, operation: &Operation<T>, done: usize) -> Result<usize, Failure> {
+    /// offset. What it returns is for [`codes::transferred`], before this thread calls anything else. `errno` is the calling thread's.
+    #[inline]
+    pub fn transfer<T>(&self, operation: &Operation<T>, done: usize, errno: &Errno) -> isize {
         let left = operation.buffer.len() - done;
         let (offset, at) = (operation.offset as i64 + done as i64, (operation.at + done) as i64);
         let (file, base) = (operation.handle.0 as File, operation.base as *mut c_void);
         // SAFETY: file and block live as long as the operation; the library checks the range against the block. errno is this thread's own,
         // and cleared: not every failure sets it.
-        let returned = unsafe {
-            *libc::__errno_location() = 0;
+        unsafe {
+            *errno.0 = 0;
             match operation.transfer {
                 Transfer::Read => (self.Read)(file, base, left, offset, at),
                 Transfer::Write => (self.Write)(file, base, left, offset, at),
             }
-        };
-        codes::transferred::<V>(returned, || std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+        }
     }
 
     pub fn has_streams(&self) -> bool {

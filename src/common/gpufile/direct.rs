@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::codes::{Failure, MISALIGNED};
+use super::calls::Errno;
+use super::codes::{self, Failure, MISALIGNED};
 use super::{ALIGNMENT, Library, Vendor};
 use crate::common::blocking::Blocking;
 use crate::common::bounce::Bounce;
 use crate::common::device::Device;
-use crate::common::transport::{Moved, Operation, move_all};
+use crate::common::transport::{Moved, Operation, move_rest};
 
 /// For one thread.
 pub struct Direct<V: Vendor> {
@@ -15,12 +16,13 @@ pub struct Direct<V: Vendor> {
     pub library: &'static Library<V>,
     /// The way of what the library must not see, unless the job forbids it.
     bounce: Option<Bounce>,
+    errno: Errno,
 }
 
 impl<V: Vendor> Direct<V> {
     pub fn new(device: Arc<dyn Device>, library: &'static Library<V>, require_direct: bool) -> Self {
         let bounce = (!V::TAKES_MISALIGNED && !require_direct).then(|| Bounce::new(device.clone()));
-        Self { device, library, bounce }
+        Self { device, library, bounce, errno: Errno::of_this_thread() }
     }
 
     /// Moves what is left after `done` bytes of an operation that is off the alignment. A block that the library has left half done is done
@@ -40,6 +42,19 @@ impl<V: Vendor> Direct<V> {
         if done > 0 { Moved::bytes(done + moved.bytes.saturating_sub(half)) } else { moved }
     }
 
+    /// One call for what is left after `done` bytes.
+    fn step<T: Copy>(&mut self, operation: &Operation<T>, done: usize) -> Result<usize, Moved> {
+        if Self::must_go_round(operation, done) {
+            return self.go_round(operation, done);
+        }
+        Self::told(self.library.calls.transfer(operation, done, &self.errno))
+    }
+
+    /// What a call that returned `returned` just now has moved.
+    fn told(returned: isize) -> Result<usize, Moved> {
+        codes::transferred::<V>(returned, || std::io::Error::last_os_error().raw_os_error().unwrap_or(0)).map_err(Failure::moved)
+    }
+
     /// Whether the library must not see what is left after `done` bytes of an operation.
     #[inline]
     pub fn must_go_round<T>(operation: &Operation<T>, done: usize) -> bool {
@@ -51,19 +66,23 @@ impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
     const PATH: &'static str = V::PATH;
 
     fn enter(&mut self) -> Result<(), i32> {
+        self.errno = Errno::of_this_thread();
         self.device.enter().map_err(|error| error.0)
     }
 
     #[inline]
-    fn run(&mut self, operation: &Operation<T>) -> Moved {
-        move_all(operation.buffer.len(), |done| {
-            if Self::must_go_round(operation, done) {
-                return self.go_round(operation, done);
-            }
-            self.library.calls.transfer::<V, T>(operation, done).map_err(Failure::moved)
-        })
+    fn first(&mut self, operation: &Operation<T>) -> isize {
+        if Self::must_go_round(operation, 0) { NO_CALL } else { self.library.calls.transfer(operation, 0, &self.errno) }
+    }
+
+    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved {
+        let first = if returned == NO_CALL { self.go_round(operation, 0) } else { Self::told(returned) };
+        move_rest(operation.buffer.len(), first, |done| self.step(operation, done))
     }
 }
+
+/// Stands for the first call of an operation that the library must not see.
+const NO_CALL: isize = isize::MIN;
 
 /// Whether what is left of an operation after `done` bytes is for the direct path.
 fn is_aligned<T>(operation: &Operation<T>, done: usize) -> bool {

@@ -20,6 +20,7 @@ use super::device::{self, DeviceError};
 use super::driver::{Driver, Handle};
 use super::gpu::{self, GpuDevice};
 use super::library::Opened;
+use super::transport::Moved;
 use super::wait::Manner;
 use calls::Calls;
 pub use codes::Failure;
@@ -105,6 +106,22 @@ pub trait Vendor: Sized + Send + Sync + 'static {
 }
 
 type Device<V> = GpuDevice<<V as Vendor>::Runtime>;
+
+/// Takes the result of one more asynchronous call for an operation of `wanted` bytes, of which `done` were moved before. `None` where its rest
+/// is to be asked for next; else how it ends: what was moved counts more than the failure after it, which the rest will meet again.
+#[inline]
+fn after_call(result: Result<usize, Failure>, done: &mut usize, wanted: usize) -> Option<Moved> {
+    if let Ok(bytes @ 1..) = result {
+        *done += bytes;
+        if *done < wanted {
+            return None;
+        }
+    }
+    Some(match result {
+        Err(failure) if *done == 0 => failure.moved(),
+        _ => Moved::bytes(*done),
+    })
+}
 
 /// What a job asks of a vendor's library.
 pub struct Settings {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::calls::Parameters;
 use super::codes::Failure;
 use super::process::Library;
-use super::{Device, Direct, Vendor};
+use super::{Device, Direct, Vendor, after_call};
 use crate::common::gpu::{GpuStream, Notices};
 use crate::common::transport::{Moved, Operation, Submitted, Transport};
 use crate::common::wait::{Deadline, Manner};
@@ -125,19 +125,13 @@ impl<V: Vendor> Streams<V> {
     fn end(&mut self, name: usize, result: Result<usize, Failure>) {
         let Some(mut slot) = self.slots[name].take() else { return };
         self.running -= 1;
-        if let Ok(bytes @ 1..) = result {
-            slot.done += bytes;
-            if slot.done < slot.operation.buffer.len() {
+        match after_call(result, &mut slot.done, slot.operation.buffer.len()) {
+            Some(moved) => self.ended.push((slot.operation.tag, moved)),
+            None => {
                 self.slots[name] = Some(Slot { is_running: false, ..slot });
                 self.backlog.push_front(name);
-                return;
             }
         }
-        let moved = match result {
-            Err(failure) if slot.done == 0 => failure.moved(),
-            _ => Moved::bytes(slot.done),
-        };
-        self.ended.push((slot.operation.tag, moved));
     }
 
     fn collect(&mut self) {
@@ -162,10 +156,6 @@ impl<V: Vendor> Streams<V> {
 }
 
 impl<V: Vendor> Transport<u32> for Streams<V> {
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-
     fn path(&self) -> &'static str {
         V::STREAM_PATH
     }

@@ -231,10 +231,6 @@ impl Uring {
 }
 
 impl Transport<u32> for Uring {
-    fn is_synchronous(&self) -> bool {
-        false
-    }
-
     fn path(&self) -> &'static str {
         if self.bounce.is_some() { "uring-bounce" } else { "uring" }
     }
