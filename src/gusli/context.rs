@@ -13,6 +13,7 @@ use super::devices::{self, Device, Kind};
 use super::ranges::{self, Ranges, Slice};
 use super::wishes::Wish;
 use super::{lock, log};
+use crate::common::device::Device as Gpu;
 
 /// What all jobs of a process must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,8 +109,8 @@ impl Context {
     pub fn force_close(&mut self, device: &Attached) {
         let known = &mut self.devices[device.known];
         if !known.is_gone.swap(true, Ordering::AcqRel) {
-            known.was_closed = self.library.force_close(&known.id) == DONE;
             self.ranges.forget(device.known);
+            known.was_closed = self.library.force_close(&known.id) == DONE;
         }
     }
 
@@ -222,14 +223,14 @@ impl Context {
         }
     }
 
-    /// A part of registered memory, of `bytes` bytes, for all of `devices`.
-    pub fn take(&mut self, bytes: usize, devices: &[Attached]) -> Result<Slice, String> {
+    /// A part of registered memory, of `bytes` bytes, for all of `devices`, and pinned for `gpu` where there is one.
+    pub fn take(&mut self, bytes: usize, devices: &[Attached], gpu: Option<&Arc<dyn Gpu>>) -> Result<Slice, String> {
         let largest = devices.iter().map(|device| device.block_size as usize).max().unwrap_or(1);
         if ranges::rounded(1) % largest.max(1) != 0 {
             return Err(format!("a device has blocks of {largest} bytes, which registered memory here is no multiple of"));
         }
         let ids = self.ids(devices);
-        self.ranges.take(bytes, &ids, self.library).map_err(|line| line + &log::reason())
+        self.ranges.take(bytes, &ids, gpu, self.library).map_err(|line| line + &log::reason())
     }
 
     /// Undoes [`Context::take`].

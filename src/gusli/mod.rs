@@ -1,4 +1,5 @@
-//! NVIDIA's GUSLI, user-space block access, through the real client library: files, kernel block devices and servers, on registered host memory.
+//! NVIDIA's GUSLI, user-space block access, through the real client library: files, kernel block devices and servers, on registered host memory, which can
+//! be pinned for GPUs.
 //!
 //! `calls` is the only one to touch the library; `devices` reads what users name, `wishes` gathers it before any job starts, with `sizes`;
 //! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O.
@@ -17,7 +18,9 @@ mod wishes;
 
 use std::fs::File;
 use std::os::fd::{IntoRawFd, RawFd};
+use std::sync::Arc;
 
+use crate::common::device::Device as Gpu;
 use crate::common::driver::{Driver, Handle};
 use crate::common::transport::Transport;
 use crate::common::wait;
@@ -40,6 +43,8 @@ pub struct Settings {
     /// Whether it is a thread of fio's process.
     pub is_thread: bool,
     pub common: Common,
+    /// The GPU that the I/O buffers are pinned for.
+    pub gpu: Option<Arc<dyn Gpu>>,
     /// Operations in flight.
     pub depth: u32,
     pub wait: wait::Manner,
@@ -53,12 +58,13 @@ pub struct Settings {
 /// GUSLI as one job uses it.
 pub struct Gusli {
     share: Share,
+    gpu: Option<Arc<dyn Gpu>>,
     requests: requests::Settings,
 }
 
 impl Gusli {
     /// Connects the job's devices.
-    pub fn open(settings: &Settings) -> Result<Self, String> {
+    pub fn open(settings: Settings) -> Result<Self, String> {
         let share = Share::open(settings.job, settings.is_thread, &settings.common)?;
         let requests = requests::Settings {
             depth: settings.depth as usize,
@@ -67,7 +73,7 @@ impl Gusli {
             has_callback: settings.has_callback,
             makes_lists: settings.makes_lists,
         };
-        Ok(Self { share, requests })
+        Ok(Self { share, gpu: settings.gpu, requests })
     }
 
     /// What the user is to know of the job's devices.
@@ -93,12 +99,17 @@ impl Gusli {
 }
 
 impl Driver for Gusli {
+    fn device(&self) -> Option<&Arc<dyn Gpu>> {
+        self.gpu.as_ref()
+    }
+
     fn version(&self) -> Option<String> {
         Some(self.share.library.name.clone())
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Result<usize, String>> {
-        Some(self.share.allocate(bytes + list_room(self.requests.depth, self.requests.makes_lists)))
+        let all = bytes + list_room(self.requests.depth, self.requests.makes_lists);
+        Some(self.share.allocate(all, self.gpu.as_ref()))
     }
 
     fn detach(&mut self) {
