@@ -17,6 +17,8 @@ on_the_real_library![
 ];
 
 mod run {
+    use std::time::Duration;
+
     use super::super::Gusli;
 
     const WRITE: &str = "filename=f\nsize=64k\nbs=4k\nrw=write\n";
@@ -105,7 +107,9 @@ mod run {
     }
 
     pub fn a_forked_job_after_a_thread_is_told_why_it_cannot_run(gusli: &Gusli) {
-        let report = gusli.job(&format!("{WRITE}[first]\nthread=1\n[second]\nstonewall\nfilename=g\n")).run();
+        // Without the refusal the second job spins for ever in the library.
+        let both = gusli.job(&format!("{WRITE}[first]\nthread=1\n[second]\nstonewall\nfilename=g\n"));
+        let report = both.within(Duration::from_secs(30)).run();
         report.assert(report.code() == Some(1), "fio did not end with status 1");
         report.assert(report.jobs()[0]["error"] == 0 && report.jobs()[1]["error"] != 0, "not the second job alone has failed");
         report.says_one_with(&[
