@@ -10,6 +10,7 @@ on_the_real_library![
     an_entry_that_cannot_be_meant_is_refused,
     a_device_that_is_not_there_is_said,
     a_server_that_is_not_there_is_said,
+    a_server_is_asked_by_a_process_of_its_own,
     a_forked_job_after_a_thread_is_told_why_it_cannot_run,
     jobs_of_a_process_must_agree_on_what_is_the_processs,
     the_librarys_own_log_goes_where_it_is_told,
@@ -104,6 +105,19 @@ mod run {
     pub fn a_server_that_is_not_there_is_said(gusli: &Gusli) {
         let report = gusli.job(&format!("{WRITE}filename=a\ngusli_device=a:N:/none/socket:sec\n[a]\n")).run();
         report.refused().says_one_with(&["/none/socket: nothing answers there", "GUSLI error -99"]);
+    }
+
+    /// Whoever has had a context cannot fork jobs that have one.
+    pub fn a_server_is_asked_by_a_process_of_its_own(gusli: &Gusli) {
+        let trace = gusli.path("trace");
+        let words = ["strace", "-f", "-qq", "-o", &trace, "-e", "trace=connect,clone,clone3,fork,vfork"];
+        gusli.job(&format!("{WRITE}filename=a\ngusli_device=a:N:/none/socket:sec\n[a]\n")).through(&words).run().refused();
+        let trace = std::fs::read_to_string(trace).expect("a trace");
+        let asks = trace.lines().find(|line| line.contains("/none/socket")).unwrap_or_else(|| panic!("nobody asks:\n{trace}"));
+        let (id, _) = asks.split_once(' ').expect("a process id");
+        let is_thread = |line: &str| ["CLONE_VM", "clone3", "parent_tid"].iter().any(|sign| line.contains(sign));
+        let is_its_start = |line: &str| line.ends_with(&format!("= {id}")) && !is_thread(line);
+        assert!(trace.lines().any(is_its_start), "{id} was not forked:\n{trace}");
     }
 
     pub fn a_forked_job_after_a_thread_is_told_why_it_cannot_run(gusli: &Gusli) {
