@@ -14,6 +14,7 @@ mod process;
 mod ranges;
 mod requests;
 mod sizes;
+mod watch;
 mod wishes;
 
 use std::fs::File;

@@ -94,11 +94,11 @@ impl Share {
 
     /// Undoes [`Share::allocate`]. No request is in flight.
     pub fn free(&mut self) {
-        for device in self.devices.iter().filter(|device| device.is_lost()) {
-            device.is_gone.store(true, Ordering::Release);
+        let State::Live(context) = &mut *state() else { return };
+        if !context.is_abandoned {
+            self.devices.iter().filter(|device| device.is_lost()).for_each(|device| context.force_close(device));
         }
-        let Some(slice) = self.slice.take() else { return };
-        if let State::Live(context) = &mut *state() {
+        if let Some(slice) = self.slice.take() {
             context.put(&slice, &self.devices);
         }
     }

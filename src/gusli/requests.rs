@@ -169,7 +169,7 @@ impl<T: Copy> Requests<T> {
     fn start(&mut self, first: u32, count: usize) -> bool {
         let Some(slot) = self.slots[first as usize] else { return true };
         let device = &self.devices[slot.device];
-        if device.is_gone.load(Ordering::Acquire) {
+        if device.is_closed() {
             self.end(first, CANCELLED);
             return true;
         }
@@ -252,7 +252,11 @@ impl<T: Copy> Requests<T> {
             self.take_back(first, code != THROTTLED);
             return;
         }
-        self.end(first, if code == INVALID && self.is_of_lost_server(first) { CANCELLED } else { code });
+        let code = if code == INVALID && self.is_of_lost_server(first) { CANCELLED } else { code };
+        if let Some(slot) = self.slots[first as usize].as_ref().filter(|_| code == CANCELLED) {
+            self.devices[slot.device].is_gone.store(true, Ordering::Release);
+        }
+        self.end(first, code);
     }
 
     /// Whether the library finds fault with an operation that has none, because it has given its device up.
@@ -269,7 +273,7 @@ impl<T: Copy> Requests<T> {
     fn end(&mut self, first: u32, code: i32) {
         let mut number = first;
         while let Some(slot) = self.slots.get_mut(number as usize).and_then(Option::take) {
-            let moved = if code == DONE { Moved::bytes(slot.buffer.len()) } else { self.failed(slot.device, code) };
+            let moved = if code == DONE { Moved::bytes(slot.buffer.len()) } else { codes::failed(code) };
             self.free.push(number);
             self.ready.push_back((slot.tag, moved));
             number = slot.next;
@@ -285,14 +289,6 @@ impl<T: Copy> Requests<T> {
             self.due.push(number);
             number = std::mem::replace(&mut slot.next, NONE);
         }
-    }
-
-    #[cold]
-    fn failed(&self, device: usize, code: i32) -> Moved {
-        if code == CANCELLED {
-            self.devices[device].is_gone.store(true, Ordering::Release);
-        }
-        codes::failed(code)
     }
 
     /// Nothing has come for a while: whether a server is gone. The library cancels what was in flight when it went; what was sent afterwards it
@@ -347,7 +343,7 @@ impl<T: Copy> Transport<T> for Requests<T> {
         }
         let device = operation.handle.0;
         let Some(attached) = self.devices.get(device) else { return Submitted::Done(Moved::failed(libc::EBADF, 0)) };
-        if attached.is_gone.load(Ordering::Acquire) {
+        if attached.is_closed() {
             return Submitted::Done(codes::failed(CANCELLED));
         }
         // There is one for each operation that fio can have out: a write is never turned away, since up to 3.38 fio then gives it another verify
@@ -406,6 +402,7 @@ impl<T: Copy> Transport<T> for Requests<T> {
         let deadline = Deadline::after(Some(PATIENCE));
         while !self.out.is_empty() && !deadline.is_past() {
             self.collect(usize::MAX, drop_it);
+            self.find_cancelled();
             std::thread::sleep(Duration::from_micros(100));
         }
         // What a device in the kernel has, the kernel gives back some day; the others can be cut off.
