@@ -2,7 +2,8 @@
 //! be pinned for GPUs.
 //!
 //! `calls` is the only one to touch the library; `devices` reads what users name, `wishes` gathers it before any job starts, with `sizes`;
-//! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O.
+//! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O, with its
+//! `operations`; `watch` keeps it away from servers that are gone.
 
 mod calls;
 mod codes;
@@ -10,6 +11,7 @@ mod context;
 mod devices;
 mod lock;
 mod log;
+mod operations;
 mod process;
 mod ranges;
 mod requests;
@@ -28,8 +30,9 @@ use crate::common::wait;
 pub use calls::Manner;
 pub use context::Common;
 use devices::Kind;
+use operations::list_room;
 use process::Share;
-use requests::{Requests, list_room};
+use requests::Requests;
 pub use sizes::{Named, size_of};
 
 /// Whether a text is a value of `gusli_device=`.
@@ -94,7 +97,7 @@ impl Gusli {
     }
 
     /// The job's I/O.
-    pub fn requests<T: Copy + 'static>(&self) -> Box<dyn Transport<T>> {
+    pub fn requests(&self) -> Box<dyn Transport<u32>> {
         Box::new(Requests::new(self.share.library, &self.share.devices, self.requests))
     }
 }
