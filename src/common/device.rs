@@ -63,6 +63,12 @@ pub trait Device: Send + Sync {
     /// Frees what [`Device::allocate`] gave for the same kind.
     fn free(&self, kind: Kind, address: usize);
 
+    /// Locks host memory that is there already, for all devices of the process. From any thread.
+    fn pin(&self, address: usize, bytes: usize) -> Result<(), DeviceError>;
+
+    /// Undoes [`Device::pin`]. From any thread.
+    fn unpin(&self, address: usize);
+
     /// Sets every byte of `bytes` bytes to zero.
     fn clear(&self, address: usize, bytes: usize) -> Result<(), DeviceError>;
 
@@ -94,6 +100,25 @@ pub trait Device: Send + Sync {
 
 /// Bytes of a sector that [`Device::stamp`] marks once.
 pub const SECTOR: usize = 512;
+
+/// Host memory of somebody else's that is locked for a device until this is dropped, which has to be before it is unmapped.
+pub struct PinnedRange {
+    device: Arc<dyn Device>,
+    address: usize,
+}
+
+impl PinnedRange {
+    pub fn new(device: Arc<dyn Device>, address: usize, bytes: usize) -> Result<Self, DeviceError> {
+        device.pin(address, bytes)?;
+        Ok(Self { device, address })
+    }
+}
+
+impl Drop for PinnedRange {
+    fn drop(&mut self) {
+        self.device.unpin(self.address);
+    }
+}
 
 /// A block of a device's memory, freed when dropped.
 pub struct DeviceMemory {

@@ -245,7 +245,15 @@ fn open_device<R: gpu::Vendor>(options: &Options, wanted: &Wanted, ordinal: u32,
 fn open_gusli(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
     let has_callback = check_gusli(options)?;
     let of_prio = |prio: i32| (7 - prio.clamp(0, 7)) as u8 * 100 / 7;
-    let driver = Gusli::open(&gusli::Settings {
+    let mut notes = Vec::new();
+    let gpu: Option<Arc<dyn Device>> = match options.memory {
+        Some(Memory::Pinned) => {
+            let device = device_of::<Cuda>(options, wanted, &mut notes).and_then(GpuDevice::<Cuda>::open);
+            Some(device.map_err(|line| format!("gpu_mem=pinned needs CUDA (gpu_mem=host does not): {line}"))?)
+        }
+        _ => None,
+    };
+    let driver = Gusli::open(gusli::Settings {
         job: wanted.job,
         is_thread: wanted.is_thread,
         common: gusli::Common {
@@ -254,6 +262,7 @@ fn open_gusli(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
             client: options.gusli.client_name.clone(),
             max_in_flight: options.gusli.max_in_flight,
         },
+        gpu,
         depth: wanted.depth,
         wait: manner(options),
         requests: gusli::Manner {
@@ -263,7 +272,8 @@ fn open_gusli(options: &Options, wanted: &Wanted) -> Result<Opened, String> {
         has_callback,
         makes_lists: options.gusli.sgl,
     })?;
-    let (transport, notes) = (driver.requests(), driver.notes());
+    notes.extend(driver.notes());
+    let transport = driver.requests();
     Ok(Opened { driver: Box::new(driver), transport: Box::new(transport), notes })
 }
 

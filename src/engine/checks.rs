@@ -100,16 +100,18 @@ pub fn check_host(options: &Options) -> Result<(), String> {
 pub fn check_gusli(options: &Options) -> Result<bool, String> {
     let contradicts = |what: String, why: &str| Err(format!("{what} contradicts gpu_backend=gusli, {why}: leave it out"));
     match options {
-        Options { memory: Some(memory), .. } if *memory != Memory::Host => {
+        Options { memory: Some(memory @ (Memory::Device | Memory::Managed)), .. } => {
             return Err(format!(
-                "gpu_mem={} contradicts gpu_backend=gusli, whose library takes host memory only: use gpu_mem=host",
+                "gpu_mem={} contradicts gpu_backend=gusli, whose library takes host memory only: use gpu_mem=host or pinned",
                 memory.word()
             ));
         }
         Options { require_direct: true, .. } => {
             return contradicts("gpu_require_direct=1".to_owned(), "which moves every byte through host memory");
         }
-        Options { device_ids: Some(_), .. } => return contradicts("gpu_dev_ids".to_owned(), "which uses no GPU"),
+        Options { device_ids: Some(_), memory, .. } if *memory != Some(Memory::Pinned) => {
+            return contradicts("gpu_dev_ids".to_owned(), "which uses no GPU unless gpu_mem=pinned");
+        }
         Options { io: io @ (Io::Posix | Io::Uring), .. } => {
             return contradicts(format!("gpu_io={}", io.word()), "which has one way to move bytes (gpu_io=direct)");
         }

@@ -153,7 +153,7 @@ pub const SPECS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "gpu_mem",
-        help: "What the I/O buffers are made of (default: device; host with gpu_backend=host)",
+        help: "What the I/O buffers are made of (default: device; host with gpu_backend=host or gusli)",
         default: None,
         values: Memory::VALUES,
         check: Memory::check,

@@ -11,8 +11,10 @@ use super::calls::{DeviceId, Info, Library, is_hung_up};
 use super::codes::{self, CANCELLED, DONE};
 use super::devices::{self, Device, Kind};
 use super::ranges::{self, Ranges, Slice};
+use super::watch::Watch;
 use super::wishes::Wish;
 use super::{lock, log};
+use crate::common::device::Device as Gpu;
 
 /// What all jobs of a process must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,8 @@ struct Known {
     identity: Option<(u64, u64)>,
     in_flight: Arc<AtomicUsize>,
     is_gone: Arc<AtomicBool>,
+    is_hung_up: Arc<AtomicBool>,
+    watch: Option<Watch>,
     /// It is gone because it was closed, so the library has nothing of it any more.
     was_closed: bool,
     /// The library opens it by this descriptor's name, where its own does not fit.
@@ -76,6 +80,8 @@ pub struct Attached {
     pub offset: u64,
     /// Set for good once the library has cancelled an I/O of it.
     pub is_gone: Arc<AtomicBool>,
+    /// Set as soon as its server is: the library is about to take it down.
+    is_hung_up: Arc<AtomicBool>,
     /// fio opens it by its name.
     pub is_plain: bool,
     /// Device and inode of what the library has open.
@@ -85,9 +91,15 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// Whether nothing may be submitted any more.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.is_hung_up.load(Ordering::Acquire) || self.is_gone.load(Ordering::Acquire)
+    }
+
     /// Whether the library has lost its server. It says so with what it cancels, and of what comes later that there is no such device.
     pub fn is_lost(&self) -> bool {
-        self.kind == Kind::Server && (self.is_gone.load(Ordering::Acquire) || is_hung_up(self.descriptor))
+        self.kind == Kind::Server && (self.is_closed() || is_hung_up(self.descriptor))
     }
 
     /// Whether what fio has opened is what the library has: a file that was made anew meanwhile is another one.
@@ -107,10 +119,15 @@ impl Context {
     /// Cancels what is in flight on a device that does not answer, for all jobs; the device is gone afterwards.
     pub fn force_close(&mut self, device: &Attached) {
         let known = &mut self.devices[device.known];
-        if !known.is_gone.swap(true, Ordering::AcqRel) {
-            known.was_closed = self.library.force_close(&known.id) == DONE;
-            self.ranges.forget(device.known);
+        let is_lost = device.is_lost();
+        if known.is_gone.swap(true, Ordering::AcqRel) {
+            return;
         }
+        self.ranges.forget(device.known);
+        let (library, id) = (self.library, known.id);
+        let closed = in_time("gpuio-close", CLOSING, move || library.force_close(&id));
+        // A thread of the library may still look for a server that it has lost, with or without a result for us: its context stays.
+        known.was_closed = closed == Some(DONE) && !is_lost;
     }
 
     /// What the context is to be, the library's configuration, and how many requests it is asked for.
@@ -137,6 +154,8 @@ impl Context {
                 identity: None,
                 in_flight: Arc::default(),
                 is_gone: Arc::default(),
+                is_hung_up: Arc::default(),
+                watch: None,
                 was_closed: false,
                 _stand_in: stand_in,
             };
@@ -175,24 +194,33 @@ impl Context {
             };
             let _alone = lock::alone()?;
             let code = match device.kind {
-                Kind::Server => match connect_in_time(self.library, known.id) {
-                    Some(code) => code,
-                    None => {
-                        known.is_gone.store(true, Ordering::Release); // a thread is in there, and stays
-                        return Err(silent(&device.path) + "; thread=1 lets the jobs of a run share it");
+                Kind::Server => {
+                    let (library, id) = (self.library, known.id);
+                    match in_time("gpuio-connect", PATIENCE, move || library.connect(&id)) {
+                        Some(code) => code,
+                        None => {
+                            known.is_gone.store(true, Ordering::Release); // a thread is in there, and stays
+                            return Err(silent(&device.path) + "; thread=1 lets the jobs of a run share it");
+                        }
                     }
-                },
+                }
                 _ => self.library.connect(&known.id),
             };
             if code != DONE {
                 return Err(format!("{}: {}{}", device.path, codes::connecting(code), log::reason()));
             }
-            match self.library.info(&known.id) {
-                Ok(info) => known.info = info,
-                Err(code) => {
-                    self.library.disconnect(&known.id);
-                    return Err(format!("{}: {}", device.path, codes::connecting(code)));
+            let info = self.library.info(&known.id).map_err(codes::connecting);
+            let watched = info.and_then(|info| {
+                known.info = info;
+                if device.kind == Kind::Server {
+                    let watch = Watch::over(info.descriptor, known.is_hung_up.clone());
+                    known.watch = Some(watch.map_err(|error| format!("no thread to watch the server: {error}"))?);
                 }
+                Ok(())
+            });
+            if let Err(line) = watched {
+                self.library.disconnect(&known.id);
+                return Err(format!("{}: {line}", device.path));
             }
         }
         known.users += 1;
@@ -206,6 +234,7 @@ impl Context {
             offset: wish.device.offset,
             in_flight: known.in_flight.clone(),
             is_gone: known.is_gone.clone(),
+            is_hung_up: known.is_hung_up.clone(),
             is_plain: wish.device.is_plain(&wish.file),
             identity: known.identity,
             known: at,
@@ -216,20 +245,24 @@ impl Context {
     pub fn disconnect(&mut self, device: &Attached) {
         let known = &mut self.devices[device.known];
         known.users -= 1;
-        if known.users == 0 && !self.is_abandoned && !known.is_gone.load(Ordering::Acquire) {
+        if known.users > 0 {
+            return;
+        }
+        known.watch = None;
+        if !self.is_abandoned && !known.is_gone.load(Ordering::Acquire) {
             let _alone = lock::alone();
             self.library.disconnect(&known.id);
         }
     }
 
-    /// A part of registered memory, of `bytes` bytes, for all of `devices`.
-    pub fn take(&mut self, bytes: usize, devices: &[Attached]) -> Result<Slice, String> {
+    /// A part of registered memory, of `bytes` bytes, for all of `devices`, and pinned for `gpu` where there is one.
+    pub fn take(&mut self, bytes: usize, devices: &[Attached], gpu: Option<&Arc<dyn Gpu>>) -> Result<Slice, String> {
         let largest = devices.iter().map(|device| device.block_size as usize).max().unwrap_or(1);
         if ranges::rounded(1) % largest.max(1) != 0 {
             return Err(format!("a device has blocks of {largest} bytes, which registered memory here is no multiple of"));
         }
         let ids = self.ids(devices);
-        self.ranges.take(bytes, &ids, self.library).map_err(|line| line + &log::reason())
+        self.ranges.take(bytes, &ids, gpu, self.library).map_err(|line| line + &log::reason())
     }
 
     /// Undoes [`Context::take`].
@@ -254,13 +287,17 @@ impl Context {
 /// How long a server has to answer; the library itself would wait for ever.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-fn connect_in_time(library: &'static Library, id: DeviceId) -> Option<i32> {
+/// How long a device has to be closed: where the library itself looks for its lost server, in vain, it never lets go of the device's lock.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// What a call answers, or nothing where it does not end in `most`; its thread stays then.
+fn in_time(name: &str, most: Duration, call: impl FnOnce() -> i32 + Send + 'static) -> Option<i32> {
     let (answer, answered) = mpsc::channel();
-    let connect = move || {
-        let _ = answer.send(library.connect(&id)); // nobody waits for it any more
+    let run = move || {
+        let _ = answer.send(call()); // nobody waits for it any more
     };
-    std::thread::Builder::new().name("gpuio-connect".to_owned()).spawn(connect).ok()?;
-    answered.recv_timeout(PATIENCE).ok()
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).ok()?;
+    answered.recv_timeout(most).ok()
 }
 
 /// The line for a server that does not answer.

@@ -1,7 +1,9 @@
-//! NVIDIA's GUSLI, user-space block access, through the real client library: files, kernel block devices and servers, on registered host memory.
+//! NVIDIA's GUSLI, user-space block access, through the real client library: files, kernel block devices and servers, on registered host memory, which can
+//! be pinned for GPUs.
 //!
 //! `calls` is the only one to touch the library; `devices` reads what users name, `wishes` gathers it before any job starts, with `sizes`;
-//! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O.
+//! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O, with its
+//! `operations`; `watch` keeps it away from servers that are gone.
 
 mod calls;
 mod codes;
@@ -9,23 +11,28 @@ mod context;
 mod devices;
 mod lock;
 mod log;
+mod operations;
 mod process;
 mod ranges;
 mod requests;
 mod sizes;
+mod watch;
 mod wishes;
 
 use std::fs::File;
 use std::os::fd::{IntoRawFd, RawFd};
+use std::sync::Arc;
 
+use crate::common::device::Device as Gpu;
 use crate::common::driver::{Driver, Handle};
 use crate::common::transport::Transport;
 use crate::common::wait;
 pub use calls::Manner;
 pub use context::Common;
 use devices::Kind;
+use operations::list_room;
 use process::Share;
-use requests::{Requests, list_room};
+use requests::Requests;
 pub use sizes::{Named, size_of};
 
 /// Whether a text is a value of `gusli_device=`.
@@ -40,6 +47,8 @@ pub struct Settings {
     /// Whether it is a thread of fio's process.
     pub is_thread: bool,
     pub common: Common,
+    /// The GPU that the I/O buffers are pinned for.
+    pub gpu: Option<Arc<dyn Gpu>>,
     /// Operations in flight.
     pub depth: u32,
     pub wait: wait::Manner,
@@ -53,12 +62,13 @@ pub struct Settings {
 /// GUSLI as one job uses it.
 pub struct Gusli {
     share: Share,
+    gpu: Option<Arc<dyn Gpu>>,
     requests: requests::Settings,
 }
 
 impl Gusli {
     /// Connects the job's devices.
-    pub fn open(settings: &Settings) -> Result<Self, String> {
+    pub fn open(settings: Settings) -> Result<Self, String> {
         let share = Share::open(settings.job, settings.is_thread, &settings.common)?;
         let requests = requests::Settings {
             depth: settings.depth as usize,
@@ -67,7 +77,7 @@ impl Gusli {
             has_callback: settings.has_callback,
             makes_lists: settings.makes_lists,
         };
-        Ok(Self { share, requests })
+        Ok(Self { share, gpu: settings.gpu, requests })
     }
 
     /// What the user is to know of the job's devices.
@@ -87,18 +97,23 @@ impl Gusli {
     }
 
     /// The job's I/O.
-    pub fn requests<T: Copy + 'static>(&self) -> Box<dyn Transport<T>> {
+    pub fn requests(&self) -> Box<dyn Transport<u32>> {
         Box::new(Requests::new(self.share.library, &self.share.devices, self.requests))
     }
 }
 
 impl Driver for Gusli {
+    fn device(&self) -> Option<&Arc<dyn Gpu>> {
+        self.gpu.as_ref()
+    }
+
     fn version(&self) -> Option<String> {
         Some(self.share.library.name.clone())
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Result<usize, String>> {
-        Some(self.share.allocate(bytes + list_room(self.requests.depth, self.requests.makes_lists)))
+        let all = bytes + list_room(self.requests.depth, self.requests.makes_lists);
+        Some(self.share.allocate(all, self.gpu.as_ref()))
     }
 
     fn detach(&mut self) {

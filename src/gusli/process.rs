@@ -2,12 +2,13 @@
 //! survives: buffers, devices, context.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::calls::Library;
 use super::context::{Attached, Common, Context};
 use super::ranges::Slice;
 use super::{log, wishes};
+use crate::common::device::Device as Gpu;
 
 enum State {
     None,
@@ -83,21 +84,21 @@ impl Share {
         Ok(share)
     }
 
-    /// Registered memory for the job, of `bytes` bytes, for all of its devices.
-    pub fn allocate(&mut self, bytes: usize) -> Result<usize, String> {
+    /// Registered memory for the job, of `bytes` bytes, for all of its devices, and pinned for `gpu` where there is one.
+    pub fn allocate(&mut self, bytes: usize, gpu: Option<&Arc<dyn Gpu>>) -> Result<usize, String> {
         let mut state = state();
         let State::Live(context) = &mut *state else { return Err("GUSLI has no context".to_owned()) };
-        let slice = context.take(bytes, &self.devices)?;
+        let slice = context.take(bytes, &self.devices, gpu)?;
         Ok(self.slice.insert(slice).address)
     }
 
     /// Undoes [`Share::allocate`]. No request is in flight.
     pub fn free(&mut self) {
-        for device in self.devices.iter().filter(|device| device.is_lost()) {
-            device.is_gone.store(true, Ordering::Release);
+        let State::Live(context) = &mut *state() else { return };
+        if !context.is_abandoned {
+            self.devices.iter().filter(|device| device.is_lost()).for_each(|device| context.force_close(device));
         }
-        let Some(slice) = self.slice.take() else { return };
-        if let State::Live(context) = &mut *state() {
+        if let Some(slice) = self.slice.take() {
             context.put(&slice, &self.devices);
         }
     }

@@ -1,7 +1,10 @@
 //! Registered memory: few ranges, shared by the jobs of the process, since the library ends the process at the seventeenth.
 
+use std::sync::Arc;
+
 use super::calls::{DeviceId, Library};
 use super::{codes, lock};
+use crate::common::device::{Device as Gpu, PinnedRange};
 use crate::common::memory::HostMemory;
 
 /// Ranges that the library has room for.
@@ -27,6 +30,9 @@ struct Range {
     taken: Vec<(usize, usize)>,
     /// The devices that it is registered for, by their place in the context, each with the number of jobs.
     registered: Vec<(usize, usize)>,
+    /// It is locked for GPUs, since the first job that wants that. Registering maps other memory in its place, and so does its end: it is pinned
+    /// only in between.
+    pinned: Option<PinnedRange>,
 }
 
 /// A job's part of a range.
@@ -48,8 +54,14 @@ impl Ranges {
     }
 
     /// A part of `bytes` bytes, whose range gets registered for each of `devices`. Registering clears a range, so it is done before anyone has
-    /// a part of it: nobody shares an unregistered one.
-    pub fn take(&mut self, bytes: usize, devices: &[(DeviceId, usize)], library: &Library) -> Result<Slice, String> {
+    /// a part of it: nobody shares an unregistered one. It is pinned for `gpu`, where there is one.
+    pub fn take(
+        &mut self,
+        bytes: usize,
+        devices: &[(DeviceId, usize)],
+        gpu: Option<&Arc<dyn Gpu>>,
+        library: &Library,
+    ) -> Result<Slice, String> {
         let bytes = rounded(bytes);
         let found = self.all.iter().enumerate().find_map(|(n, range)| Some((n, range.gap(bytes)?)));
         let (n, at) = match found {
@@ -71,11 +83,11 @@ impl Ranges {
             check_room(self.all[n].bytes)?;
         }
         let range = &mut self.all[n];
-        for (done, (id, device)) in devices.iter().enumerate() {
-            if let Err(line) = range.register(library, id, *device) {
-                devices[..done].iter().for_each(|(id, device)| range.unregister(library, id, *device));
-                return Err(line);
-            }
+        let mut done = 0;
+        let registered = devices.iter().try_for_each(|(id, device)| range.register(library, id, *device).map(|()| done += 1));
+        if let Err(line) = registered.and_then(|()| gpu.map_or(Ok(()), |gpu| range.pin(gpu))) {
+            devices[..done].iter().for_each(|(id, device)| range.unregister(library, id, *device));
+            return Err(line);
         }
         let place = range.taken.partition_point(|(start, _)| *start < at);
         range.taken.insert(place, (at, bytes));
@@ -86,12 +98,18 @@ impl Ranges {
     pub fn put(&mut self, slice: &Slice, devices: &[(DeviceId, usize)], library: &Library) {
         let range = &mut self.all[slice.range];
         range.taken.retain(|(start, _)| *start != slice.at);
+        if range.taken.is_empty() {
+            range.pinned = None; // also where a device that is gone is never unregistered
+        }
         devices.iter().for_each(|(id, device)| range.unregister(library, id, *device));
     }
 
-    /// The library has given up all that was registered for a device.
+    /// The library is to give up all that is registered for a device.
     pub fn forget(&mut self, device: usize) {
-        self.all.iter_mut().for_each(|range| range.registered.retain(|(registered, _)| *registered != device));
+        for range in &mut self.all {
+            range.registered.retain(|(registered, _)| *registered != device);
+            range.unpin_where_unregistered();
+        }
     }
 }
 
@@ -100,7 +118,7 @@ impl Range {
         let memory = HostMemory::new(bytes).map_err(|error| {
             format!("no memory for the I/O buffers: {bytes} bytes were asked for ({error}); lower iodepth or the block size")
         })?;
-        Ok(Self { memory, bytes, taken: Vec::new(), registered: Vec::new() })
+        Ok(Self { memory, bytes, taken: Vec::new(), registered: Vec::new(), pinned: None })
     }
 
     fn start(&mut self) -> usize {
@@ -133,9 +151,27 @@ impl Range {
         self.registered[n].1 -= 1;
         if self.registered[n].1 == 0 {
             self.registered.remove(n);
+            self.unpin_where_unregistered();
             let start = self.start();
             let _alone = lock::alone(); // where it cannot be had, the memory must be given back all the same
             library.remove_buffer(id, start, self.bytes);
+        }
+    }
+
+    fn pin(&mut self, gpu: &Arc<dyn Gpu>) -> Result<(), String> {
+        if self.pinned.is_none() {
+            let pinned = PinnedRange::new(gpu.clone(), self.start(), self.bytes).map_err(|error| {
+                let (bytes, place, what) = (self.bytes, gpu.place(), gpu.explain(error));
+                format!("pinning {bytes} bytes of I/O buffers on {place}: {what}; lower iodepth or the block size, or use gpu_mem=host")
+            })?;
+            self.pinned = Some(pinned);
+        }
+        Ok(())
+    }
+
+    fn unpin_where_unregistered(&mut self) {
+        if self.registered.is_empty() {
+            self.pinned = None;
         }
     }
 }

@@ -5,7 +5,7 @@ use super::codes::{self, DONE};
 use super::context::{PATIENCE, silent};
 use super::devices::{self, Device, Kind};
 use super::wishes::{self, Wish};
-use super::{lock, log, ranges, requests};
+use super::{lock, log, operations, ranges};
 
 /// What the devices with nothing behind them say of themselves.
 const DUMMY_BYTES: u64 = 4 << 20;
@@ -44,7 +44,7 @@ pub fn size_of(named: &Named) -> Result<Option<u64>, String> {
         file: named.file.to_owned(),
         device,
         bytes: ranges::rounded(
-            named.block * named.depth as usize + FIOS_OWN + requests::list_room(named.depth as usize, named.makes_lists),
+            named.block * named.depth as usize + FIOS_OWN + operations::list_room(named.depth as usize, named.makes_lists),
         ),
         depth: named.depth,
     });

@@ -30,6 +30,8 @@ call_table! {
         fn finish_stream(usize) -> Status;
         fn ask_stream(usize) -> Status;
         fn destroy_stream(usize) -> Status;
+        optional fn pin(usize, usize, c_uint) -> Status;
+        optional fn unpin(usize) -> Status;
         optional fn call_from_stream(usize, unsafe extern "C" fn(*mut c_void), *mut c_void) -> Status;
     }
 }
@@ -40,6 +42,8 @@ pub struct StreamHandle(pub usize);
 
 /// Work on a stream does not wait for the default stream.
 const NON_BLOCKING: c_uint = 1;
+/// Pinned memory that is so for every context of the process.
+const PORTABLE: c_uint = 1;
 /// Managed memory that every stream may use.
 const ATTACH_GLOBAL: c_uint = 1;
 const NOT_READY: Status = 600;
@@ -106,6 +110,18 @@ impl Calls {
                 Kind::Pinned => (self.free_pinned)(address),
             }
         };
+    }
+
+    pub fn pin(&self, address: usize, bytes: usize) -> Result<(), DeviceError> {
+        let Some(pin) = self.pin else { return Err(DeviceError(NOT_SUPPORTED)) };
+        // SAFETY: host memory that stays mapped until it is unpinned (see PinnedRange); the runtime checks the range.
+        check(unsafe { pin(address, bytes, PORTABLE) })
+    }
+
+    pub fn unpin(&self, address: usize) {
+        let Some(unpin) = self.unpin else { return };
+        // SAFETY: an address that was pinned, given back once by its owner.
+        unsafe { unpin(address) };
     }
 
     pub fn start_copy_in(&self, to: usize, from: Buffer, stream: StreamHandle) -> Result<(), DeviceError> {

@@ -37,6 +37,8 @@ impl Vendor for Cuda {
         ("allocate_managed", "cuMemAllocManaged"),
         ("allocate_pinned", "cuMemHostAlloc"),
         ("free_pinned", "cuMemFreeHost"),
+        ("pin", "cuMemHostRegister_v2"),
+        ("unpin", "cuMemHostUnregister"),
         ("copy_in", "cuMemcpyHtoDAsync_v2"),
         ("copy_out", "cuMemcpyDtoHAsync_v2"),
         ("set_bytes", "cuMemsetD8Async"),

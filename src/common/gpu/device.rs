@@ -77,6 +77,17 @@ impl<V: Vendor> Device for GpuDevice<V> {
         self.runtime.calls.free(kind, address);
     }
 
+    fn pin(&self, address: usize, bytes: usize) -> Result<(), DeviceError> {
+        self.enter()?;
+        self.runtime.calls.pin(address, bytes)
+    }
+
+    fn unpin(&self, address: usize) {
+        if self.enter().is_ok() {
+            self.runtime.calls.unpin(address);
+        }
+    }
+
     fn clear(&self, address: usize, bytes: usize) -> Result<(), DeviceError> {
         self.runtime.calls.start_clearing(address, bytes, self.stream())?;
         self.finish_copies()

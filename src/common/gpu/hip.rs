@@ -37,6 +37,8 @@ impl Vendor for Hip {
         ("allocate_managed", "hipMallocManaged"),
         ("allocate_pinned", "hipHostMalloc"),
         ("free_pinned", "hipHostFree"),
+        ("pin", "hipHostRegister"),
+        ("unpin", "hipHostUnregister"),
         ("copy_in", "hipMemcpyHtoDAsync"),
         ("copy_out", "hipMemcpyDtoHAsync"),
         ("set_bytes", "hipMemsetD8Async"),

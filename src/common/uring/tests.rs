@@ -257,6 +257,12 @@ impl Device for Ledger {
 
     fn free(&self, _kind: Kind, _address: usize) {}
 
+    fn pin(&self, _address: usize, _bytes: usize) -> Result<(), DeviceError> {
+        panic!("the ring has its own memory")
+    }
+
+    fn unpin(&self, _address: usize) {}
+
     fn clear(&self, _address: usize, _bytes: usize) -> Result<(), DeviceError> {
         Ok(())
     }

@@ -17,7 +17,7 @@ use rustix::fs::MemfdFlags;
 use super::log;
 use crate::common::library::{self, Opened};
 pub use request::{LIST_HEAD, ListRange, Manner, Order, Request, Waker, write_list};
-pub use system::{hold_sigpipe, in_a_child, is_hung_up};
+pub use system::{hold_sigpipe, in_a_child, is_hung_up, wait_until_hung_up};
 
 /// The object that build.rs has made; empty where it had no C++ compiler.
 static SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gusli_shim.so"));

@@ -12,6 +12,22 @@ pub fn is_hung_up(socket: i32) -> bool {
     found > 0 && asked.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }
 
+/// Waits until nobody is at the other end of a socket any more; returns false where `stop` can be read before.
+pub fn wait_until_hung_up(socket: i32, stop: i32) -> bool {
+    let asked = |fd, events| libc::pollfd { fd, events, revents: 0 };
+    let mut both = [asked(socket, libc::POLLRDHUP), asked(stop, libc::POLLIN)];
+    loop {
+        // SAFETY: two structs that live through the call; a number that is no descriptor is answered as such.
+        let found = unsafe { libc::poll(both.as_mut_ptr(), 2, -1) };
+        if found > 0 {
+            return both[1].revents == 0;
+        }
+        if found < 0 && std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return false;
+        }
+    }
+}
+
 /// Holds back the signal that writing to a server which is gone sends to the calling thread: it would end the process.
 pub fn hold_sigpipe() {
     let mut set = mem::MaybeUninit::uninit();

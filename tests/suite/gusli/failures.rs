@@ -14,9 +14,9 @@ on_the_real_library![
 mod run {
     use std::time::{Duration, Instant};
 
-    use super::super::{Gusli, left_nothing};
-    use crate::harness::machine::{LoopDevice, children, tool, wait_until_open};
-    use crate::harness::{Running, noise, skip};
+    use super::super::{Gusli, ends_in_time, left_nothing, wait_until_registered};
+    use crate::harness::machine::{LoopDevice, tool, wait_until_open};
+    use crate::harness::{noise, skip};
 
     const FAILS: &str = "filename=bad\ngusli_device=bad:x:/none\nsize=64k\nbs=4k\n";
     const STUCK: &str = "filename=stuck\ngusli_device=stuck:s:/none\nsize=64k\nbs=4k\nrw=randwrite\niodepth=4\n";
@@ -50,28 +50,6 @@ mod run {
             report.assert(job["total_err"] == 16 && job["first_error"] == libc::EIO, "not just those behind the cut have an error");
             report.says_one_with(&["GUSLI error -15", "said once"]);
         }
-    }
-
-    /// Ends in 2 s, by no signal of its own.
-    #[track_caller]
-    fn ends_in_time(running: Running, since: Instant) {
-        let report = running.finish();
-        report.assert(since.elapsed() < Duration::from_millis(2000), &format!("it took {:?} to end", since.elapsed()));
-        report.assert(report.signal().is_none(), "a signal ended it");
-    }
-
-    /// Waits until fio or a job of it has registered its memory: its I/O starts next.
-    #[track_caller]
-    fn wait_until_registered(fio: i32) {
-        let has = |id: &i32| std::fs::read_to_string(format!("/proc/{id}/maps")).is_ok_and(|maps| maps.contains("/dev/shm/gs_"));
-        for _ in 0..1000 {
-            if [fio].iter().chain(&children(fio)).any(has) {
-                std::thread::sleep(Duration::from_millis(300));
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("no memory was registered");
     }
 
     pub fn a_device_that_never_answers_ends_with_a_signal(gusli: &Gusli) {

@@ -33,10 +33,12 @@ mod run {
     pub fn registering_waits_for_other_processes(gusli: &Gusli) {
         let place = std::fs::File::open("/dev/shm").expect("/dev/shm");
         flock(&place, FlockOperation::LockExclusive).expect("a lock");
-        let running = gusli.job("filename=f\nsize=64k\nrw=write\n[a]\n").start();
+        let running = gusli.job("filename=f\nsize=64k\nrw=write\nbuffer_pattern=0xaa\n[a]\n").start();
         std::thread::sleep(HELD);
+        let early = std::fs::read(gusli.fio.path("f")).is_ok_and(|bytes| bytes.contains(&0xaa));
         flock(&place, FlockOperation::Unlock).expect("an end of the lock");
-        let report = running.finish();
-        report.ok().says_nothing().assert(report.took >= HELD, "it did not wait for the lock");
+        running.finish().ok().says_nothing();
+        assert!(!early, "it did not wait for the lock");
+        assert_eq!(gusli.fio.read("f"), [0xaa; 64 << 10]);
     }
 }

@@ -6,12 +6,15 @@ mod failures;
 mod files;
 mod limits;
 mod memory;
+mod pinned;
 mod refusals;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use crate::harness::{Fio, Run, library, target};
+use crate::harness::machine::children;
+use crate::harness::{Fio, Run, Running, library, target};
 
 /// Makes one `#[test]` of each function named, on fio 3.33. The function gets a [`Gusli`] of its own.
 macro_rules! on_the_real_library {
@@ -49,8 +52,16 @@ struct Gusli {
 
 impl Gusli {
     fn get(version: &'static str) -> Self {
-        let variables = sim_env::prepare("gusli", target(), &[]).unwrap_or_else(|why| panic!("gusli: {why}"));
-        Self { fio: Fio::get(version), variables }
+        Self::with(version, &["gusli"])
+    }
+
+    /// The same in further environments.
+    fn with(version: &'static str, environments: &[&str]) -> Self {
+        let fio = Fio::get(version);
+        let prepare = |name: &&str| sim_env::prepare(name, target(), &[]).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let mut variables: Vec<_> = environments.iter().flat_map(prepare).collect();
+        variables.push(("GPUIO_SIM_LOG".to_owned(), fio.path("calls.log").display().to_string()));
+        Self { fio, variables }
     }
 
     /// A job file for GUSLI. `text` goes on where `[global]` has begun.
@@ -91,9 +102,31 @@ fn left_nothing(run: impl FnOnce()) {
         if names().is_subset(&before) {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     panic!("something is left in /dev/shm");
+}
+
+/// Ends in 2 s, by no signal of its own.
+#[track_caller]
+fn ends_in_time(running: Running, since: Instant) {
+    let report = running.finish();
+    report.assert(since.elapsed() < Duration::from_millis(2000), &format!("it took {:?} to end", since.elapsed()));
+    report.assert(report.signal().is_none(), "a signal ended it");
+}
+
+/// Waits until fio or a job of it has registered its memory: its I/O starts next.
+#[track_caller]
+fn wait_until_registered(fio: i32) {
+    let has = |id: &i32| std::fs::read_to_string(format!("/proc/{id}/maps")).is_ok_and(|maps| maps.contains("/dev/shm/gs_"));
+    for _ in 0..1000 {
+        if [fio].iter().chain(&children(fio)).any(has) {
+            std::thread::sleep(Duration::from_millis(300));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no memory was registered");
 }
 
 fn is_ours(path: &Path) -> bool {

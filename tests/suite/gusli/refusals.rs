@@ -10,6 +10,7 @@ on_the_real_library![
     an_entry_that_cannot_be_meant_is_refused,
     a_device_that_is_not_there_is_said,
     a_server_that_is_not_there_is_said,
+    a_server_is_asked_by_a_process_of_its_own,
     a_forked_job_after_a_thread_is_told_why_it_cannot_run,
     jobs_of_a_process_must_agree_on_what_is_the_processs,
     the_librarys_own_log_goes_where_it_is_told,
@@ -17,6 +18,8 @@ on_the_real_library![
 ];
 
 mod run {
+    use std::time::Duration;
+
     use super::super::Gusli;
 
     const WRITE: &str = "filename=f\nsize=64k\nbs=4k\nrw=write\n";
@@ -104,8 +107,23 @@ mod run {
         report.refused().says_one_with(&["/none/socket: nothing answers there", "GUSLI error -99"]);
     }
 
+    /// Whoever has had a context cannot fork jobs that have one.
+    pub fn a_server_is_asked_by_a_process_of_its_own(gusli: &Gusli) {
+        let trace = gusli.path("trace");
+        let words = ["strace", "-f", "-qq", "-o", &trace, "-e", "trace=connect,clone,clone3,fork,vfork"];
+        gusli.job(&format!("{WRITE}filename=a\ngusli_device=a:N:/none/socket:sec\n[a]\n")).through(&words).run().refused();
+        let trace = std::fs::read_to_string(trace).expect("a trace");
+        let asks = trace.lines().find(|line| line.contains("/none/socket")).unwrap_or_else(|| panic!("nobody asks:\n{trace}"));
+        let (id, _) = asks.split_once(' ').expect("a process id");
+        let is_thread = |line: &str| ["CLONE_VM", "clone3", "parent_tid"].iter().any(|sign| line.contains(sign));
+        let is_its_start = |line: &str| line.ends_with(&format!("= {id}")) && !is_thread(line);
+        assert!(trace.lines().any(is_its_start), "{id} was not forked:\n{trace}");
+    }
+
     pub fn a_forked_job_after_a_thread_is_told_why_it_cannot_run(gusli: &Gusli) {
-        let report = gusli.job(&format!("{WRITE}[first]\nthread=1\n[second]\nstonewall\nfilename=g\n")).run();
+        // Without the refusal the second job spins for ever in the library.
+        let both = gusli.job(&format!("{WRITE}[first]\nthread=1\n[second]\nstonewall\nfilename=g\n"));
+        let report = both.within(Duration::from_secs(30)).run();
         report.assert(report.code() == Some(1), "fio did not end with status 1");
         report.assert(report.jobs()[0]["error"] == 0 && report.jobs()[1]["error"] != 0, "not the second job alone has failed");
         report.says_one_with(&[

@@ -65,6 +65,12 @@ impl Run {
         self
     }
 
+    /// Where a hang is what the test looks for.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
     /// fio's report for people instead of JSON.
     pub fn plain(mut self) -> Self {
         self.json = false;
@@ -82,7 +88,7 @@ impl Run {
         }
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).current_dir(&self.folder).envs(self.env.iter().map(|(n, v)| (n, v)));
-        // A group of its own, so that forked jobs end with their parent when the time is over.
+        // A group of its own, so that what a run goes through ends with it when the time is over.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", words[0]));
         let stdout = collect(child.stdout.take().expect("piped"));
@@ -153,7 +159,10 @@ impl Running {
         let status = self.wait();
         let took = self.started.elapsed();
         if status.is_none() {
+            // fio's jobs have left its group, and one that is left would keep the pipes open.
+            let jobs = super::machine::children(self.id());
             super::machine::signal(-self.id(), libc::SIGKILL);
+            jobs.into_iter().for_each(|job| super::machine::signal(job, libc::SIGKILL));
             self.child.wait().expect("a child to wait for");
         }
         let stdout = self.stdout.join().expect("standard output");
