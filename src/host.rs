@@ -7,15 +7,15 @@ use crate::common::transport::{Moved, Operation};
 /// One blocking call for each operation, on fio's own buffer.
 pub struct Posix;
 
-impl<T> Blocking<T> for Posix {
+impl Blocking for Posix {
     const PATH: &'static str = "posix";
 
     #[inline]
-    fn first(&mut self, operation: &Operation<T>) -> isize {
+    fn first(&mut self, operation: &Operation) -> isize {
         posix::first(operation.transfer, operation.fd, operation.offset, operation.buffer)
     }
 
-    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved {
+    fn go_on(&mut self, operation: &Operation, returned: isize) -> Moved {
         posix::go_on(operation.transfer, operation.fd, operation.offset, operation.buffer, returned)
     }
 }

@@ -30,7 +30,7 @@ impl Bounce {
         Ok(Buffer::at(address, bytes))
     }
 
-    fn transfer<T>(&mut self, operation: &Operation<T>) -> Result<Moved, DeviceError> {
+    fn transfer(&mut self, operation: &Operation) -> Result<Moved, DeviceError> {
         let bounce = self.buffer(operation.buffer.len())?;
         let device = operation.base + operation.at;
         if operation.transfer == Transfer::Write {
@@ -44,19 +44,19 @@ impl Bounce {
     }
 }
 
-impl<T> Blocking<T> for Bounce {
+impl Blocking for Bounce {
     const PATH: &'static str = "posix-bounce";
 
     fn enter(&mut self) -> Result<(), i32> {
         self.device.enter().map_err(|error| error.0)
     }
 
-    fn first(&mut self, operation: &Operation<T>) -> isize {
+    fn first(&mut self, operation: &Operation) -> isize {
         self.last = self.transfer(operation).unwrap_or_else(|error| Moved::failed(libc::EIO, error.0));
         self.last.bytes as isize
     }
 
-    fn go_on(&mut self, _operation: &Operation<T>, _returned: isize) -> Moved {
+    fn go_on(&mut self, _operation: &Operation, _returned: isize) -> Moved {
         self.last
     }
 }

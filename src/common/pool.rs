@@ -12,16 +12,16 @@ use std::time::Duration;
 use crossbeam_queue::ArrayQueue;
 
 use super::blocking::Blocking;
-use super::transport::{Moved, Operation, Submitted, Transport};
+use super::transport::{Moved, Operation, Place, Submitted, Transport};
 use super::wait::{Bell, Deadline, Manner};
 use crate::faults;
 
 /// How long calls that have begun get to return when the job ends.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-struct Shared<T> {
-    work: ArrayQueue<Operation<T>>,
-    results: ArrayQueue<(T, Moved)>,
+struct Shared {
+    work: ArrayQueue<Operation>,
+    results: ArrayQueue<(Place, Moved)>,
     /// Rung where there is work.
     work_bell: Bell,
     /// Rung where there is a result.
@@ -30,8 +30,8 @@ struct Shared<T> {
 }
 
 /// The threads of one job.
-pub struct Pool<T> {
-    shared: Arc<Shared<T>>,
+pub struct Pool {
+    shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     path: &'static str,
     manner: Manner,
@@ -43,9 +43,9 @@ pub struct Pool<T> {
     quiet: Option<bool>,
 }
 
-impl<T: Copy + Send + 'static> Pool<T> {
+impl Pool {
     /// Starts a thread for each of `workers`; `depth` operations can be in flight.
-    pub fn start<B: Blocking<T>>(workers: Vec<B>, depth: usize, manner: Manner) -> io::Result<Self> {
+    pub fn start<B: Blocking>(workers: Vec<B>, depth: usize, manner: Manner) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             work: ArrayQueue::new(depth.max(1)),
             results: ArrayQueue::new(depth.max(1)),
@@ -63,7 +63,7 @@ impl<T: Copy + Send + 'static> Pool<T> {
     }
 }
 
-fn work<T: Copy, B: Blocking<T>>(shared: &Shared<T>, worker: &mut B) {
+fn work<B: Blocking>(shared: &Shared, worker: &mut B) {
     let failed = worker.enter().err();
     loop {
         let ticket = shared.work_bell.ticket();
@@ -86,12 +86,12 @@ fn work<T: Copy, B: Blocking<T>>(shared: &Shared<T>, worker: &mut B) {
     }
 }
 
-impl<T: Copy + Send + 'static> Transport<T> for Pool<T> {
+impl Transport for Pool {
     fn path(&self) -> &'static str {
         self.path
     }
 
-    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
+    fn submit(&mut self, operation: &Operation) -> Submitted {
         if self.in_flight == self.depth || self.shared.work.push(*operation).is_err() {
             return Submitted::Busy;
         }
@@ -109,7 +109,7 @@ impl<T: Copy + Send + 'static> Transport<T> for Pool<T> {
         self.in_flight
     }
 
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(Place, Moved)) -> Result<(), i32> {
         self.commit()?;
         let deadline = Deadline::after(timeout);
         let (min, mut found, mut turns) = (min.min(self.in_flight), 0, 0);
@@ -155,13 +155,13 @@ impl<T: Copy + Send + 'static> Transport<T> for Pool<T> {
     }
 }
 
-impl<T> Drop for Pool<T> {
+impl Drop for Pool {
     fn drop(&mut self) {
         self.join();
     }
 }
 
-impl<T> Pool<T> {
+impl Pool {
     /// Has the threads end once the queue is empty.
     fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
@@ -184,25 +184,25 @@ mod tests {
 
     struct Slow(u64);
 
-    impl Blocking<usize> for Slow {
+    impl Blocking for Slow {
         const PATH: &'static str = "test";
 
-        fn first(&mut self, operation: &Operation<usize>) -> isize {
+        fn first(&mut self, operation: &Operation) -> isize {
             std::thread::sleep(Duration::from_millis(self.0));
             operation.tag as isize
         }
 
-        fn go_on(&mut self, _operation: &Operation<usize>, returned: isize) -> Moved {
+        fn go_on(&mut self, _operation: &Operation, returned: isize) -> Moved {
             Moved::bytes(returned as usize)
         }
     }
 
-    fn operation(tag: usize) -> Operation<usize> {
+    fn operation(tag: Place) -> Operation {
         let buffer = Buffer::at(0, 0);
         Operation { tag, transfer: Transfer::Read, fd: -1, handle: Handle::default(), offset: 0, buffer, base: 0, at: 0 }
     }
 
-    fn pool(threads: usize, depth: usize, manner: Manner, ms: u64) -> Pool<usize> {
+    fn pool(threads: usize, depth: usize, manner: Manner, ms: u64) -> Pool {
         Pool::start((0..threads).map(|_| Slow(ms)).collect(), depth, manner).unwrap()
     }
 
@@ -216,8 +216,8 @@ mod tests {
                     next += 1;
                 }
                 pool.reap(1, 8, None, &mut |tag, moved| {
-                    assert_eq!(moved.bytes, tag);
-                    seen[tag] += 1;
+                    assert_eq!(moved.bytes, tag as usize);
+                    seen[tag as usize] += 1;
                 })
                 .unwrap();
             }

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use super::driver::Handle;
 
+/// The name of an operation while a transport has it: its place among those of its job, below the job's depth.
+pub type Place = u32;
+
 /// Which way an operation moves bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
@@ -16,9 +19,9 @@ pub enum Transfer {
 /// One transfer between a file and memory. It is owned by whoever has it: the engine until [`Transport::submit`], the transport until it
 /// hands the result back.
 #[derive(Debug, Clone, Copy)]
-pub struct Operation<T> {
+pub struct Operation {
     /// The engine's name for it, handed back with the result.
-    pub tag: T,
+    pub tag: Place,
     pub transfer: Transfer,
     /// Open for as long as the operation lives.
     pub fd: RawFd,
@@ -34,7 +37,7 @@ pub struct Operation<T> {
     pub at: usize,
 }
 
-impl<T: Copy> Operation<T> {
+impl Operation {
     /// What is left of it after `done` bytes.
     pub fn after(&self, done: usize) -> Self {
         Self { offset: self.offset + done as u64, buffer: self.buffer.after(done), at: self.at + done, ..*self }
@@ -151,7 +154,7 @@ pub enum Submitted {
 }
 
 /// Who moves the bytes of one job. Used from the job's own thread.
-pub trait Transport<T> {
+pub trait Transport {
     /// What the report calls the way that the bytes take.
     fn path(&self) -> &'static str;
 
@@ -170,10 +173,10 @@ pub trait Transport<T> {
     fn file_closed(&mut self, _fd: RawFd) {}
 
     /// Takes one operation; where it is in flight, the transport keeps a copy.
-    fn submit(&mut self, operation: &Operation<T>) -> Submitted;
+    fn submit(&mut self, operation: &Operation) -> Submitted;
 
     /// Ends an operation for which submit() has just answered [`Submitted::Less`].
-    fn go_on(&mut self, _operation: &Operation<T>, _returned: isize) -> Moved {
+    fn go_on(&mut self, _operation: &Operation, _returned: isize) -> Moved {
         Moved::failed(libc::EIO, 0)
     }
 
@@ -188,7 +191,7 @@ pub trait Transport<T> {
     }
 
     /// Waits until `min` operations have ended, or `timeout` has passed, and hands at most `max` of them to `done`. The error is an errno.
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32>;
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(Place, Moved)) -> Result<(), i32>;
 
     /// A line for the user where fewer operations are really in flight than the depth that was asked for.
     fn complaint(&self) -> Option<String> {
@@ -203,7 +206,7 @@ pub trait Transport<T> {
 }
 
 /// A transport of any type.
-impl<T> Transport<T> for Box<dyn Transport<T>> {
+impl Transport for Box<dyn Transport> {
     fn path(&self) -> &'static str {
         (**self).path()
     }
@@ -221,11 +224,11 @@ impl<T> Transport<T> for Box<dyn Transport<T>> {
     }
 
     #[inline]
-    fn submit(&mut self, operation: &Operation<T>) -> Submitted {
+    fn submit(&mut self, operation: &Operation) -> Submitted {
         (**self).submit(operation)
     }
 
-    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved {
+    fn go_on(&mut self, operation: &Operation, returned: isize) -> Moved {
         (**self).go_on(operation, returned)
     }
 
@@ -237,7 +240,7 @@ impl<T> Transport<T> for Box<dyn Transport<T>> {
         (**self).in_flight()
     }
 
-    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(T, Moved)) -> Result<(), i32> {
+    fn reap(&mut self, min: usize, max: usize, timeout: Option<Duration>, done: &mut dyn FnMut(Place, Moved)) -> Result<(), i32> {
         (**self).reap(min, max, timeout, done)
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::checks::{
     check_gusli, check_host, check_modes, check_nixl, check_nixl_on_host, goes_posix, goes_through_host_memory, is_host_memory,
 };
-use super::flying::Place;
 use super::options::{Backend, DeviceIds, Io, Memory, Mode, Options, Wait};
 use super::way::Unstarted;
 use crate::common::blocking::{Blocking, Synchronous};
@@ -327,7 +326,7 @@ fn device_of<R: gpu::Vendor>(options: &Options, wanted: &Wanted, notes: &mut Vec
 }
 
 /// Blocking calls, one at a time or in a pool of threads as the job's mode and depth say.
-fn issue<B: Blocking<Place>>(worker: impl Fn() -> B, options: &Options, depth: u32) -> Result<Box<dyn Unstarted>, String> {
+fn issue<B: Blocking>(worker: impl Fn() -> B, options: &Options, depth: u32) -> Result<Box<dyn Unstarted>, String> {
     if options.mode == Mode::Sync || (options.mode == Mode::Auto && depth == 1) {
         return Ok(Box::new(Synchronous(worker())));
     }
@@ -338,8 +337,8 @@ fn issue<B: Blocking<Place>>(worker: impl Fn() -> B, options: &Options, depth: u
 }
 
 /// A transport on the job type that all share which do not end an operation at once.
-fn shared(transport: impl Transport<Place> + 'static) -> Box<dyn Unstarted> {
-    Box::new(Box::new(transport) as Box<dyn Transport<Place>>)
+fn shared(transport: impl Transport + 'static) -> Box<dyn Unstarted> {
+    Box::new(Box::new(transport) as Box<dyn Transport>)
 }
 
 fn manner(options: &Options) -> Manner {

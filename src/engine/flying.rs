@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::InFlight;
-
-/// The name of an operation while the transport has it, below the job's depth.
-pub type Place = u32;
+use crate::common::transport::Place;
 
 /// How long nothing may come back, once fio wants to end the job, before what is still out is given up.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,10 +1,9 @@
 //! How operations begin: what is asked of an I/O unit, staged where it has to be, and given to the transport.
 
 use super::ending::{complain, outcome_of};
-use super::flying::Place;
 use super::way::Way;
 use super::{Barrier, InFlight, Job};
-use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transfer};
+use crate::common::transport::{Buffer, Moved, Operation, Place, Submitted, Transfer};
 use crate::faults;
 use crate::fio::{self, Direction, Done, IoUnit, Outcome, Queued};
 

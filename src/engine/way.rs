@@ -1,6 +1,5 @@
 //! From a transport of any type to a job on it.
 
-use super::flying::Place;
 use super::{Job, Setup};
 use crate::common::blocking::{Blocking, Synchronous};
 use crate::common::gpufile::{self, Batches};
@@ -8,12 +7,12 @@ use crate::common::transport::Transport;
 use crate::fio::Running;
 
 /// What a job is made on. Blocking calls and batches have job types of their own, into which they are inlined; all others share one.
-pub trait Way: Transport<Place> {
+pub trait Way: Transport {
     /// Whether submit() always answers [`Submitted::Done`](crate::common::transport::Submitted::Done).
     const IS_SYNCHRONOUS: bool;
 }
 
-impl<B: Blocking<Place>> Way for Synchronous<B> {
+impl<B: Blocking> Way for Synchronous<B> {
     const IS_SYNCHRONOUS: bool = true;
 }
 
@@ -21,7 +20,7 @@ impl<V: gpufile::Vendor> Way for Batches<V> {
     const IS_SYNCHRONOUS: bool = false;
 }
 
-impl Way for Box<dyn Transport<Place>> {
+impl Way for Box<dyn Transport> {
     const IS_SYNCHRONOUS: bool = false;
 }
 

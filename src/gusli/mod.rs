@@ -97,7 +97,7 @@ impl Gusli {
     }
 
     /// The job's I/O.
-    pub fn requests(&self) -> Box<dyn Transport<u32>> {
+    pub fn requests(&self) -> Box<dyn Transport> {
         Box::new(Requests::new(self.share.library, &self.share.devices, self.requests))
     }
 }

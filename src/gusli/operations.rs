@@ -32,7 +32,7 @@ pub struct Operations {
 }
 
 struct Slot {
-    operation: Operation<u32>,
+    operation: Operation,
     /// The next operation of the same list.
     next: u32,
     /// It has failed in a list, and is tried again to learn which of them it was.
@@ -63,12 +63,12 @@ impl Operations {
     }
 
     #[inline]
-    pub fn get(&self, tag: u32) -> Option<&Operation<u32>> {
+    pub fn get(&self, tag: u32) -> Option<&Operation> {
         self.slots[tag as usize].as_ref().map(|slot| &slot.operation)
     }
 
     #[inline]
-    pub fn collect(&mut self, operation: &Operation<u32>) {
+    pub fn collect(&mut self, operation: &Operation) {
         self.slots[operation.tag as usize] = Some(Slot { operation: *operation, next: NONE, is_alone: false });
         self.count += 1;
         self.collected.push(operation.tag);
@@ -152,7 +152,7 @@ impl Operations {
 
     /// An operation, or all of a list, has ended: each is handed to `ended`.
     #[inline]
-    pub fn end(&mut self, first: u32, mut ended: impl FnMut(Operation<u32>)) {
+    pub fn end(&mut self, first: u32, mut ended: impl FnMut(Operation)) {
         let mut tag = first;
         while let Some(slot) = self.slots.get_mut(tag as usize).and_then(Option::take) {
             self.count -= 1;
@@ -168,7 +168,7 @@ mod tests {
     use crate::common::driver::Handle;
     use crate::common::transport::Transfer;
 
-    fn operation(tag: u32, transfer: Transfer, device: usize) -> Operation<u32> {
+    fn operation(tag: u32, transfer: Transfer, device: usize) -> Operation {
         let buffer = Buffer::at(4096 * (tag as usize + 1), 4096);
         Operation { tag, transfer, fd: -1, handle: Handle(device), offset: u64::from(tag), buffer, base: 4096, at: 0 }
     }

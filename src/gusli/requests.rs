@@ -240,7 +240,7 @@ impl Requests {
     }
 }
 
-impl Transport<u32> for Requests {
+impl Transport for Requests {
     fn path(&self) -> &'static str {
         if self.settings.makes_lists { "gusli-sgl" } else { "gusli" }
     }
@@ -251,7 +251,7 @@ impl Transport<u32> for Requests {
     }
 
     #[inline]
-    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+    fn submit(&mut self, operation: &Operation) -> Submitted {
         if self.quiet.is_some() {
             return Submitted::Done(Moved::failed(libc::ECANCELED, 0));
         }

@@ -66,7 +66,7 @@ fn read_by_batch(files: &Files<Hipfile>, file: &File, handle: Handle, memory: &D
     let calls = &files.library().calls;
     let (fd, base) = (file.as_raw_fd(), memory.address());
     let buffer = Buffer::at(0, ALIGNMENT); // the library is told the length only
-    let operation = Operation { tag: (), transfer: Transfer::Read, fd, handle, offset: 0, buffer, base, at: 0 };
+    let operation = Operation { tag: 0, transfer: Transfer::Read, fd, handle, offset: 0, buffer, base, at: 0 };
     let batch = calls.set_up_batch(1)?;
     calls.submit_batch(batch, &mut [Entry::new(&operation, 0, 0)])?;
     let until = Instant::now() + PATIENCE;

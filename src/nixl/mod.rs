@@ -161,7 +161,7 @@ impl Nixl {
     }
 
     /// The job's I/O.
-    pub fn transfers(&self) -> Box<dyn Transport<u32>> {
+    pub fn transfers(&self) -> Box<dyn Transport> {
         Box::new(Transfers::new(self.agent.clone(), self.settings))
     }
 

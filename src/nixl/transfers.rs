@@ -69,7 +69,7 @@ struct Out {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    operation: Operation<u32>,
+    operation: Operation,
     /// What is asked for of it: not more than there is.
     bytes: usize,
     /// The next operation of the same transfer.
@@ -107,7 +107,7 @@ impl Transfers {
     }
 
     /// How many bytes of a read there can be: the library tells nobody where a file ends.
-    fn readable(&mut self, operation: &Operation<u32>) -> usize {
+    fn readable(&mut self, operation: &Operation) -> usize {
         let wanted = operation.buffer.len();
         let end = operation.offset + wanted as u64;
         let Some(size) = usize::try_from(operation.fd).ok().and_then(|fd| self.files.get_mut(fd)?.as_mut()) else { return wanted };
@@ -288,7 +288,7 @@ impl Transfers {
     }
 }
 
-impl Transport<u32> for Transfers {
+impl Transport for Transfers {
     fn path(&self) -> &'static str {
         match self.settings.plugin.storage {
             Segment::Object => "nixl-object",
@@ -314,7 +314,7 @@ impl Transport<u32> for Transfers {
     }
 
     #[inline]
-    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+    fn submit(&mut self, operation: &Operation) -> Submitted {
         if let Some(status) = self.lost {
             return Submitted::Done(codes::failed(status));
         }

@@ -57,7 +57,7 @@ pub struct Batches<V: Vendor> {
 }
 
 struct Slot {
-    operation: Operation<u32>,
+    operation: Operation,
     /// Bytes that earlier, short calls have moved.
     done: usize,
     /// The batch that it is in.
@@ -279,12 +279,12 @@ impl<V: Vendor> Batches<V> {
     }
 }
 
-impl<V: Vendor> Transport<u32> for Batches<V> {
+impl<V: Vendor> Transport for Batches<V> {
     fn path(&self) -> &'static str {
         V::BATCH_PATH
     }
 
-    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+    fn submit(&mut self, operation: &Operation) -> Submitted {
         let name = operation.tag as usize;
         self.slots[name] = Some(Slot { operation: *operation, done: 0, lane: None, class: None });
         if !self.backlog.is_empty() || !self.collect(name) {

@@ -195,7 +195,7 @@ impl Calls {
     /// One blocking call for what is left of an operation after `done` bytes. The address is always the registered base, the rest is in the
     /// offset. What it returns is for [`codes::transferred`], before this thread calls anything else. `errno` is the calling thread's.
     #[inline]
-    pub fn transfer<T>(&self, operation: &Operation<T>, done: usize, errno: &Errno) -> isize {
+    pub fn transfer(&self, operation: &Operation, done: usize, errno: &Errno) -> isize {
         let left = operation.buffer.len() - done;
         let (offset, at) = (operation.offset as i64 + done as i64, (operation.at + done) as i64);
         let (file, base) = (operation.handle.0 as File, operation.base as *mut c_void);
@@ -234,7 +234,7 @@ impl Calls {
     }
 
     /// Puts what is left of an operation after `done` bytes on a stream. Place `name` of `places` is the call's until it has run.
-    pub fn start<T>(&self, operation: &Operation<T>, done: usize, places: &Parameters, name: usize, stream: usize) -> Result<(), Failure> {
+    pub fn start(&self, operation: &Operation, done: usize, places: &Parameters, name: usize, stream: usize) -> Result<(), Failure> {
         let (Some(read), Some(write)) = (self.ReadAsync, self.WriteAsync) else {
             return Err(Failure::Own(codes::ASYNC_NOT_SUPPORTED));
         };

@@ -28,7 +28,7 @@ impl<V: Vendor> Direct<V> {
     /// Moves what is left after `done` bytes of an operation that is off the alignment. A block that the library has left half done is done
     /// again as a whole: a file with direct=1 takes nothing else.
     #[cold]
-    fn go_round<T: Copy>(&mut self, operation: &Operation<T>, done: usize) -> Result<usize, Moved> {
+    fn go_round(&mut self, operation: &Operation, done: usize) -> Result<usize, Moved> {
         let Some(bounce) = &mut self.bounce else { return Err(Moved::failed(libc::EINVAL, MISALIGNED)) };
         let half = done % ALIGNMENT;
         let moved = bounce.run(&operation.after(done - half));
@@ -36,14 +36,14 @@ impl<V: Vendor> Direct<V> {
     }
 
     /// Moves what is left after `done` bytes that another call has moved. Returns all that is moved then.
-    pub fn run_rest<T: Copy>(&mut self, operation: &Operation<T>, done: usize) -> Moved {
+    pub fn run_rest(&mut self, operation: &Operation, done: usize) -> Moved {
         let half = if V::TAKES_MISALIGNED { 0 } else { done % ALIGNMENT };
         let moved = self.run(&operation.after(done - half));
         if done > 0 { Moved::bytes(done + moved.bytes.saturating_sub(half)) } else { moved }
     }
 
     /// One call for what is left after `done` bytes.
-    fn step<T: Copy>(&mut self, operation: &Operation<T>, done: usize) -> Result<usize, Moved> {
+    fn step(&mut self, operation: &Operation, done: usize) -> Result<usize, Moved> {
         if Self::must_go_round(operation, done) {
             return self.go_round(operation, done);
         }
@@ -57,12 +57,12 @@ impl<V: Vendor> Direct<V> {
 
     /// Whether the library must not see what is left after `done` bytes of an operation.
     #[inline]
-    pub fn must_go_round<T>(operation: &Operation<T>, done: usize) -> bool {
+    pub fn must_go_round(operation: &Operation, done: usize) -> bool {
         !V::TAKES_MISALIGNED && !is_aligned(operation, done)
     }
 }
 
-impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
+impl<V: Vendor> Blocking for Direct<V> {
     const PATH: &'static str = V::PATH;
 
     fn enter(&mut self) -> Result<(), i32> {
@@ -71,11 +71,11 @@ impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
     }
 
     #[inline]
-    fn first(&mut self, operation: &Operation<T>) -> isize {
+    fn first(&mut self, operation: &Operation) -> isize {
         if Self::must_go_round(operation, 0) { NO_CALL } else { self.library.calls.transfer(operation, 0, &self.errno) }
     }
 
-    fn go_on(&mut self, operation: &Operation<T>, returned: isize) -> Moved {
+    fn go_on(&mut self, operation: &Operation, returned: isize) -> Moved {
         let first = if returned == NO_CALL { self.go_round(operation, 0) } else { Self::told(returned) };
         move_rest(operation.buffer.len(), first, |done| self.step(operation, done))
     }
@@ -85,7 +85,7 @@ impl<T: Copy, V: Vendor> Blocking<T> for Direct<V> {
 const NO_CALL: isize = isize::MIN;
 
 /// Whether what is left of an operation after `done` bytes is for the direct path.
-fn is_aligned<T>(operation: &Operation<T>, done: usize) -> bool {
+fn is_aligned(operation: &Operation, done: usize) -> bool {
     let (offset, at) = (operation.offset as usize + done, operation.base + operation.at + done);
     (offset | at | (operation.buffer.len() - done)) % ALIGNMENT == 0
 }

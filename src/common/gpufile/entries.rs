@@ -24,7 +24,7 @@ pub struct Entry {
 
 impl Entry {
     /// What is left of an operation after `done` bytes. `name` comes back with its event.
-    pub fn new<T>(operation: &Operation<T>, done: usize, name: usize) -> Self {
+    pub fn new(operation: &Operation, done: usize, name: usize) -> Self {
         const BATCH: c_int = 1;
         Self {
             mode: BATCH,

@@ -42,7 +42,7 @@ pub struct Streams<V: Vendor> {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    operation: Operation<u32>,
+    operation: Operation,
     /// Bytes that earlier, short calls have moved.
     done: usize,
     stream: usize,
@@ -155,12 +155,12 @@ impl<V: Vendor> Streams<V> {
     }
 }
 
-impl<V: Vendor> Transport<u32> for Streams<V> {
+impl<V: Vendor> Transport for Streams<V> {
     fn path(&self) -> &'static str {
         V::STREAM_PATH
     }
 
-    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+    fn submit(&mut self, operation: &Operation) -> Submitted {
         let name = operation.tag as usize;
         self.slots[name] = Some(Slot { operation: *operation, done: 0, stream: 0, is_running: false });
         self.backlog.push_back(name);

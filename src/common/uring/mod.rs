@@ -219,7 +219,7 @@ impl Uring {
 
     /// Where the kernel is to find the bytes of an operation, and whether they are still on the way there. The error is the device's code.
     #[inline]
-    fn host_side(&mut self, operation: &Operation<u32>) -> Result<(Buffer, bool), i32> {
+    fn host_side(&mut self, operation: &Operation) -> Result<(Buffer, bool), i32> {
         let Some(bounce) = &mut self.bounce else { return Ok((operation.buffer, false)) };
         let buffer = bounce.place(operation.at, operation.buffer.len());
         let is_write = operation.transfer == Transfer::Write;
@@ -230,7 +230,7 @@ impl Uring {
     }
 }
 
-impl Transport<u32> for Uring {
+impl Transport for Uring {
     fn path(&self) -> &'static str {
         if self.bounce.is_some() { "uring-bounce" } else { "uring" }
     }
@@ -259,7 +259,7 @@ impl Transport<u32> for Uring {
     }
 
     #[inline]
-    fn submit(&mut self, operation: &Operation<u32>) -> Submitted {
+    fn submit(&mut self, operation: &Operation) -> Submitted {
         if self.quiet.is_some() {
             return Submitted::Done(Moved::failed(libc::ECANCELED, 0));
         }

@@ -62,12 +62,12 @@ impl Memory {
     }
 }
 
-fn operation(tag: usize, transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer) -> Operation<u32> {
+fn operation(tag: usize, transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer) -> Operation {
     Operation { tag: tag as u32, transfer, fd, handle: Handle::default(), offset, buffer, base: buffer.address(), at: 0 }
 }
 
 #[track_caller]
-fn take(ring: &mut Uring, operation: Operation<u32>) {
+fn take(ring: &mut Uring, operation: Operation) {
     assert!(matches!(ring.submit(&operation), Submitted::InFlight));
 }
 
@@ -298,7 +298,7 @@ impl Device for Ledger {
 }
 
 /// Operation `n` of a job whose block starts at the device's address 1,000,000.
-fn on_device(n: usize, transfer: Transfer, fd: RawFd, memory: &mut Memory) -> Operation<u32> {
+fn on_device(n: usize, transfer: Transfer, fd: RawFd, memory: &mut Memory) -> Operation {
     let at = n * 4096;
     Operation { base: 1_000_000, at, ..operation(n, transfer, fd, at as u64, memory.at(at, 4096)) }
 }
