@@ -7,6 +7,7 @@ pub mod device;
 pub mod driver;
 pub mod gpu;
 pub mod gpufile;
+pub mod iobuf_lock;
 pub mod library;
 pub mod memory;
 pub mod pool;

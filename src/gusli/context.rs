@@ -10,11 +10,12 @@ use std::time::Duration;
 use super::calls::{DeviceId, Info, Library, is_hung_up};
 use super::codes::{self, CANCELLED, DONE};
 use super::devices::{self, Device, Kind};
+use super::log;
 use super::ranges::{self, Ranges, Slice};
 use super::watch::Watch;
 use super::wishes::Wish;
-use super::{lock, log};
 use crate::common::device::Device as Gpu;
+use crate::common::iobuf_lock;
 
 /// What all jobs of a process must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,7 +193,7 @@ impl Context {
                 kind if kind.is_local() => open(device)?.metadata().ok().map(|about| (about.dev(), about.ino())),
                 _ => None,
             };
-            let _alone = lock::alone()?;
+            let _alone = iobuf_lock::alone()?;
             let code = match device.kind {
                 Kind::Server => {
                     let (library, id) = (self.library, known.id);
@@ -250,7 +251,7 @@ impl Context {
         }
         known.watch = None;
         if !self.is_abandoned && !known.is_gone.load(Ordering::Acquire) {
-            let _alone = lock::alone();
+            let _alone = iobuf_lock::alone();
             self.library.disconnect(&known.id);
         }
     }

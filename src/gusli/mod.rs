@@ -2,14 +2,13 @@
 //! be pinned for GPUs.
 //!
 //! `calls` is the only one to touch the library; `devices` reads what users name, `wishes` gathers it before any job starts, with `sizes`;
-//! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O, with its
+//! `process` keeps the one `context` with its `ranges` of registered memory, under a lock between processes; `requests` is a job's I/O, with its
 //! `operations`; `watch` keeps it away from servers that are gone.
 
 mod calls;
 mod codes;
 mod context;
 mod devices;
-mod lock;
 mod log;
 mod operations;
 mod process;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::calls::{DeviceId, Library};
-use super::{codes, lock};
+use super::codes;
 use crate::common::device::{Device as Gpu, PinnedRange};
+use crate::common::iobuf_lock;
 use crate::common::memory::HostMemory;
 
 /// Ranges that the library has room for.
@@ -138,7 +139,7 @@ impl Range {
             return Ok(());
         }
         let start = self.start();
-        let _alone = lock::alone()?;
+        let _alone = iobuf_lock::alone()?;
         match library.add_buffer(id, start, self.bytes) {
             0 => self.registered.push((device, 1)),
             code => return Err(format!("registering {} bytes for I/O: {}", self.bytes, codes::connecting(code))),
@@ -153,7 +154,7 @@ impl Range {
             self.registered.remove(n);
             self.unpin_where_unregistered();
             let start = self.start();
-            let _alone = lock::alone(); // where it cannot be had, the memory must be given back all the same
+            let _alone = iobuf_lock::alone(); // where it cannot be had, the memory must be given back all the same
             library.remove_buffer(id, start, self.bytes);
         }
     }

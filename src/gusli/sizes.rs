@@ -5,7 +5,8 @@ use super::codes::{self, DONE};
 use super::context::{PATIENCE, silent};
 use super::devices::{self, Device, Kind};
 use super::wishes::{self, Wish};
-use super::{lock, log, operations, ranges};
+use super::{log, operations, ranges};
+use crate::common::iobuf_lock;
 
 /// What the devices with nothing behind them say of themselves.
 const DUMMY_BYTES: u64 = 4 << 20;
@@ -107,7 +108,7 @@ fn asked(device: &Device, library: Option<&str>) -> Result<u64, String> {
     library.construct(&devices::config(&[device.line(name, &device.path)])?, "fio", 1)?;
     let mut id = DeviceId::default();
     id[..name.len()].copy_from_slice(name.as_bytes());
-    let _alone = lock::alone()?;
+    let _alone = iobuf_lock::alone()?;
     let code = library.connect(&id);
     if code != DONE {
         return Err(format!("{}: {}{}", device.path, codes::connecting(code), log::reason()));

@@ -11,12 +11,14 @@ mod plugins;
 mod setup;
 mod transfers;
 
+use std::fs::File;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::common::device::Device;
 use crate::common::driver::{Driver, Handle};
+use crate::common::iobuf_lock;
 use crate::common::transport::Transport;
 use crate::common::wait::Manner;
 use calls::{Agent, Library, Registration, Segment};
@@ -117,6 +119,7 @@ pub fn open(
     // cuFile wants one in host memory, too.
     let device = (on_device || plugin.traits.is_cufile).then(device).transpose()?;
     let segment = if on_device { Segment::DeviceMemory } else { Segment::HostMemory };
+    let _lock = lock_of(plugin)?;
     agent.start(name, &params, segment, plugin.storage).map_err(|failure| {
         let with: Vec<String> = params.iter().map(|(key, value)| format!("{key}={}", value.lines().last().unwrap_or_default())).collect();
         said(format!("nixl_plugin={name} cannot be used with {}: {failure}", with.join(",")))
@@ -147,6 +150,11 @@ pub fn open(
         alone,
         _watch: watch,
     })
+}
+
+/// Held while a plugin connects or registers that has GUSLI's library do so.
+fn lock_of(plugin: Plugin) -> Result<Option<File>, String> {
+    (plugin.storage == Segment::Block).then(iobuf_lock::alone).transpose()
 }
 
 impl Nixl {
@@ -213,6 +221,7 @@ impl Driver for Nixl {
             }
             _ => vec![whole],
         };
+        let _lock = lock_of(self.plugin)?;
         for memory in all {
             self.agent
                 .register(&memory)
@@ -223,6 +232,7 @@ impl Driver for Nixl {
     }
 
     fn detach(&mut self) {
+        let _lock = lock_of(self.plugin); // where it cannot be had, all must be given back all the same
         for what in self.storage.drain(..).chain(self.memory.drain(..)) {
             self.agent.deregister(&what);
         }
@@ -259,6 +269,7 @@ impl Driver for Nixl {
                 return Err(format!("there is no object {}: write it first", file.name));
             }
         }
+        let _lock = lock_of(self.plugin)?;
         self.agent.register(&file).map_err(|failure| self.failed("registering a file", failure))?;
         self.objects += 1;
         self.storage.push(file);
@@ -268,6 +279,7 @@ impl Driver for Nixl {
 
     fn close_file(&mut self, handle: Handle) {
         if let Some(at) = self.storage.iter().position(|file| file.device == handle.0 as u64) {
+            let _lock = lock_of(self.plugin);
             self.agent.deregister(&self.storage.swap_remove(at));
         }
     }

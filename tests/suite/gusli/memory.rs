@@ -5,10 +5,6 @@ use super::on_the_real_library;
 on_the_real_library![too_little_shared_memory_is_refused_with_its_size, registering_waits_for_other_processes];
 
 mod run {
-    use std::time::Duration;
-
-    use rustix::fs::{FlockOperation, flock};
-
     use super::super::Gusli;
     use crate::harness::{machine, skip};
 
@@ -27,18 +23,8 @@ mod run {
         }
     }
 
-    /// Longer than the whole run takes where nothing is in its way.
-    const HELD: Duration = Duration::from_millis(4000);
-
     pub fn registering_waits_for_other_processes(gusli: &Gusli) {
-        let place = std::fs::File::open("/dev/shm").expect("/dev/shm");
-        flock(&place, FlockOperation::LockExclusive).expect("a lock");
-        let running = gusli.job("filename=f\nsize=64k\nrw=write\nbuffer_pattern=0xaa\n[a]\n").start();
-        std::thread::sleep(HELD);
-        let early = std::fs::read(gusli.fio.path("f")).is_ok_and(|bytes| bytes.contains(&0xaa));
-        flock(&place, FlockOperation::Unlock).expect("an end of the lock");
-        running.finish().ok().says_nothing();
-        assert!(!early, "it did not wait for the lock");
-        assert_eq!(gusli.fio.read("f"), [0xaa; 64 << 10]);
+        let run = gusli.job("filename=f\nsize=64k\nrw=write\nbuffer_pattern=0xaa\n[a]\n");
+        gusli.fio.waits_for_the_lock_of_shared_memory(run, "f", 0xaa);
     }
 }

@@ -7,6 +7,9 @@ mod run;
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
 
 pub use folder::Folder;
 pub use report::Report;
@@ -162,6 +165,23 @@ impl Fio {
         for folder in [self.folder.path().to_owned(), self.yardstick()] {
             std::fs::write(folder.join(name), content).expect("a file of the test");
         }
+    }
+
+    /// A run that writes 64 KiB of `byte` to the file `name` waits while another process holds the lock under which GUSLI's library makes its
+    /// shared memory.
+    #[track_caller]
+    pub fn waits_for_the_lock_of_shared_memory(&self, run: Run, name: &str, byte: u8) {
+        /// Longer than the whole run takes where nothing is in its way.
+        const HELD: Duration = Duration::from_millis(4000);
+        let place = std::fs::File::open("/dev/shm").expect("/dev/shm");
+        flock(&place, FlockOperation::LockExclusive).expect("a lock");
+        let running = run.start();
+        std::thread::sleep(HELD);
+        let early = std::fs::read(self.path(name)).is_ok_and(|bytes| bytes.contains(&byte));
+        flock(&place, FlockOperation::Unlock).expect("an end of the lock");
+        running.finish().ok().says_nothing();
+        assert!(!early, "it did not wait for the lock");
+        assert_eq!(self.read(name), vec![byte; 64 << 10]);
     }
 
     pub fn read(&self, name: &str) -> Vec<u8> {

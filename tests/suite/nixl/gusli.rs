@@ -2,7 +2,12 @@
 
 use super::on_the_real_library;
 
-on_the_real_library![files_and_devices_are_verified_and_stay, json_stays_json_though_the_plugin_prints, what_the_plugin_cannot_do_is_said,];
+on_the_real_library![
+    files_and_devices_are_verified_and_stay,
+    json_stays_json_though_the_plugin_prints,
+    registering_waits_for_other_processes,
+    what_the_plugin_cannot_do_is_said,
+];
 
 mod run {
     use super::super::{MIB, Nixl};
@@ -32,6 +37,11 @@ mod run {
             nixl.job(&text).run().ok().says_nothing();
             assert!(String::from_utf8_lossy(&nixl.fio.read("nixl.log")).contains("GUSLI"), "the log has nothing of GUSLI's");
         }
+    }
+
+    pub fn registering_waits_for_other_processes(nixl: &Nixl) {
+        let run = nixl.job("nixl_plugin=GUSLI\nfilename=f\nsize=64k\nrw=write\nbuffer_pattern=0xaa\n[a]\n");
+        nixl.fio.waits_for_the_lock_of_shared_memory(run, "f", 0xaa);
     }
 
     pub fn what_the_plugin_cannot_do_is_said(nixl: &Nixl) {

@@ -1,5 +1,6 @@
-//! A lock between processes. The library names its shared memory by a number that starts at 1 in every process: whoever registers at the same
-//! time as another, even for another device, can get a server to work on the other's memory.
+//! A lock between processes for whoever has GUSLI's library, alone or under NIXL, make shared memory. The library names that (`gs_iobuf_…`) by a
+//! number that starts at 1 in every process: of two that connect or register at the same time, even for different devices, one can get the
+//! other's memory, or none behind its mapping.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
