@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use super::calls::{DeviceId, Info, Library, is_hung_up};
+use super::calls::{DeviceId, Info, Library, SmallStacks, is_hung_up};
 use super::codes::{self, CANCELLED, DONE};
 use super::devices::{self, Device, Kind};
 use super::log;
@@ -44,6 +44,8 @@ pub struct Context {
     pub users: usize,
     /// Something in the library never ended: nothing is taken down any more.
     pub is_abandoned: bool,
+    /// Where the library starts a thread for each I/O.
+    _stacks: Option<SmallStacks>,
 }
 
 /// A device of the configuration.
@@ -169,7 +171,9 @@ impl Context {
         jobs.sort_unstable();
         jobs.dedup();
         let expected = jobs.iter().map(|(_, bytes)| ranges::rounded(*bytes)).sum();
-        let context = Self { library, common: common.clone(), devices, ranges: Ranges::expecting(expected), users: 0, is_abandoned: false };
+        let stacks = devices.iter().any(|known| known.device.kind.is_local()).then(|| SmallStacks::new(library));
+        let ranges = Ranges::expecting(expected);
+        let context = Self { library, common: common.clone(), devices, ranges, users: 0, is_abandoned: false, _stacks: stacks };
         Ok((context, config, requests))
     }
 

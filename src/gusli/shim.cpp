@@ -1,4 +1,5 @@
-// What only C++ can do with GUSLI's client library: its constructor throws, and it takes vectors. Everything else is called from Rust.
+// What only C++ can do with GUSLI's client library: its constructor throws, and it takes vectors; and what only some C libraries can.
+// Everything else is called from Rust.
 //
 // This is an object of its own, opened when a job asks for GUSLI, so that libgpuio itself needs no C++ library. The declarations are our own, of
 // the part of the interface that is used; sizes and places were measured on the library in the wheel nixl-cu12 1.5.1 and are checked here.
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <pthread.h>
 #include <unistd.h>
 #include <vector>
 
@@ -113,6 +115,34 @@ __attribute__((visibility("default"))) int gpuio_gusli_remove_buffer(const Calls
 	} catch (...) {
 		return -1;
 	}
+}
+
+// How large the stacks of threads are that ask for no size: makes them smaller where they are larger than `most`. Returns what they were, or 0
+// where nothing was changed.
+__attribute__((visibility("default"))) size_t gpuio_gusli_limit_stacks(size_t most) {
+	size_t before = 0;
+#ifdef __GLIBC__
+	pthread_attr_t usual;
+	if (pthread_getattr_default_np(&usual) != 0)
+		return 0;
+	if (pthread_attr_getstacksize(&usual, &before) != 0 || before <= most || pthread_attr_setstacksize(&usual, most) != 0 ||
+	    pthread_setattr_default_np(&usual) != 0)
+		before = 0;
+	pthread_attr_destroy(&usual);
+#endif
+	return before;
+}
+
+// Undoes it: `before` is what it has returned.
+__attribute__((visibility("default"))) void gpuio_gusli_restore_stacks(size_t before) {
+#ifdef __GLIBC__
+	pthread_attr_t usual;
+	if (pthread_getattr_default_np(&usual) != 0)
+		return;
+	if (pthread_attr_setstacksize(&usual, before) == 0)
+		pthread_setattr_default_np(&usual);
+	pthread_attr_destroy(&usual);
+#endif
 }
 
 } // extern "C"

@@ -1,8 +1,12 @@
-//! Registered memory: room in /dev/shm, and the lock between processes.
+//! Registered memory: room in /dev/shm, and the lock between processes; and the stacks of the threads that the library starts.
 
 use super::on_the_real_library;
 
-on_the_real_library![too_little_shared_memory_is_refused_with_its_size, registering_waits_for_other_processes];
+on_the_real_library![
+    too_little_shared_memory_is_refused_with_its_size,
+    registering_waits_for_other_processes,
+    the_threads_of_the_library_have_small_stacks,
+];
 
 mod run {
     use super::super::Gusli;
@@ -21,6 +25,27 @@ mod run {
             let small = format!("{how}filename=f\nsize=1m\nrw=randwrite\nbs=4k\niodepth=8\nverify=crc32c\n[a]\n");
             gusli.job(&small).through(&words).run().ok();
         }
+    }
+
+    /// The C library keeps those of ended threads, as long as they are 40 MiB together.
+    pub fn the_threads_of_the_library_have_small_stacks(gusli: &Gusli) {
+        let text = "filename=f\nsize=4m\nrw=randread\nbs=4k\niodepth=32\ntime_based=1\nruntime=2\nthread=1\n[a]\n";
+        let running = gusli.job(text).start();
+        let mut most = 0;
+        for _ in 0..20 {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            most = most.max(mappings_of(running.id(), 1 << 20));
+        }
+        running.finish().ok().says_nothing();
+        assert!(most > 0, "no stack of 1 MiB was seen in 2 s of I/O with 32 in flight");
+    }
+
+    /// How many mappings of so many bytes a process has that can be written to.
+    fn mappings_of(process: i32, bytes: u64) -> usize {
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
+        let size = |line: &str| line.split_once(' ')?.0.split_once('-').map(|(from, to)| number(to) - number(from));
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        maps.lines().filter(|line| line.contains(" rw-p ") && size(line) == Some(bytes)).count()
     }
 
     pub fn registering_waits_for_other_processes(gusli: &Gusli) {
