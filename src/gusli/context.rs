@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use super::calls::{DeviceId, Info, Library, is_hung_up};
+use super::closing::Closing;
 use super::codes::{self, CANCELLED, DONE};
 use super::devices::{self, Device, Kind};
 use super::ranges::{self, Ranges, Slice};
@@ -57,8 +58,9 @@ struct Known {
     is_gone: Arc<AtomicBool>,
     is_hung_up: Arc<AtomicBool>,
     watch: Option<Watch>,
-    /// It is gone because it was closed, so the library has nothing of it any more.
-    was_closed: bool,
+    closing: Arc<Closing>,
+    /// It is closed because its server was lost: a thread of the library may still look for it.
+    was_lost: bool,
     /// The library opens it by this descriptor's name, where its own does not fit.
     _stand_in: Option<File>,
 }
@@ -82,6 +84,7 @@ pub struct Attached {
     pub is_gone: Arc<AtomicBool>,
     /// Set as soon as its server is: the library is about to take it down.
     is_hung_up: Arc<AtomicBool>,
+    pub closing: Arc<Closing>,
     /// fio opens it by its name.
     pub is_plain: bool,
     /// Device and inode of what the library has open.
@@ -116,18 +119,16 @@ impl Attached {
 }
 
 impl Context {
-    /// Cancels what is in flight on a device that does not answer, for all jobs; the device is gone afterwards.
+    /// Begins to cancel what is in flight on a device that does not answer, for all jobs; the device is gone now.
     pub fn force_close(&mut self, device: &Attached) {
         let known = &mut self.devices[device.known];
         let is_lost = device.is_lost();
         if known.is_gone.swap(true, Ordering::AcqRel) {
             return;
         }
+        known.was_lost = is_lost;
         self.ranges.forget(device.known);
-        let (library, id) = (self.library, known.id);
-        let closed = in_time("gpuio-close", CLOSING, move || library.force_close(&id));
-        // A thread of the library may still look for a server that it has lost, with or without a result for us: its context stays.
-        known.was_closed = closed == Some(DONE) && !is_lost;
+        known.closing.begin(self.library, known.id);
     }
 
     /// What the context is to be, the library's configuration, and how many requests it is asked for.
@@ -156,7 +157,8 @@ impl Context {
                 is_gone: Arc::default(),
                 is_hung_up: Arc::default(),
                 watch: None,
-                was_closed: false,
+                closing: Arc::default(),
+                was_lost: false,
                 _stand_in: stand_in,
             };
             devices.push(known);
@@ -194,16 +196,13 @@ impl Context {
             };
             let _alone = lock::alone()?;
             let code = match device.kind {
-                Kind::Server => {
-                    let (library, id) = (self.library, known.id);
-                    match in_time("gpuio-connect", PATIENCE, move || library.connect(&id)) {
-                        Some(code) => code,
-                        None => {
-                            known.is_gone.store(true, Ordering::Release); // a thread is in there, and stays
-                            return Err(silent(&device.path) + "; thread=1 lets the jobs of a run share it");
-                        }
+                Kind::Server => match connect_in_time(self.library, known.id) {
+                    Some(code) => code,
+                    None => {
+                        known.is_gone.store(true, Ordering::Release); // a thread is in there, and stays
+                        return Err(silent(&device.path) + "; thread=1 lets the jobs of a run share it");
                     }
-                }
+                },
                 _ => self.library.connect(&known.id),
             };
             if code != DONE {
@@ -235,6 +234,7 @@ impl Context {
             in_flight: known.in_flight.clone(),
             is_gone: known.is_gone.clone(),
             is_hung_up: known.is_hung_up.clone(),
+            closing: known.closing.clone(),
             is_plain: wish.device.is_plain(&wish.file),
             identity: known.identity,
             known: at,
@@ -280,24 +280,21 @@ impl Context {
 
     /// Whether nothing in the library is in the way of its end.
     pub fn can_end(&self) -> bool {
-        !self.is_abandoned && self.devices.iter().all(|known| !known.is_gone.load(Ordering::Acquire) || known.was_closed)
+        let is_rid_of = |known: &Known| !known.is_gone.load(Ordering::Acquire) || (known.closing.is_done() && !known.was_lost);
+        !self.is_abandoned && self.devices.iter().all(is_rid_of)
     }
 }
 
 /// How long a server has to answer; the library itself would wait for ever.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a device has to be closed: where the library itself looks for its lost server, in vain, it never lets go of the device's lock.
-const CLOSING: Duration = Duration::from_millis(500);
-
-/// What a call answers, or nothing where it does not end in `most`; its thread stays then.
-fn in_time(name: &str, most: Duration, call: impl FnOnce() -> i32 + Send + 'static) -> Option<i32> {
+fn connect_in_time(library: &'static Library, id: DeviceId) -> Option<i32> {
     let (answer, answered) = mpsc::channel();
-    let run = move || {
-        let _ = answer.send(call()); // nobody waits for it any more
+    let connect = move || {
+        let _ = answer.send(library.connect(&id)); // nobody waits for it any more
     };
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).ok()?;
-    answered.recv_timeout(most).ok()
+    std::thread::Builder::new().name("gpuio-connect".to_owned()).spawn(connect).ok()?;
+    answered.recv_timeout(PATIENCE).ok()
 }
 
 /// The line for a server that does not answer.

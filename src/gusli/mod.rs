@@ -3,9 +3,10 @@
 //!
 //! `calls` is the only one to touch the library; `devices` reads what users name, `wishes` gathers it before any job starts, with `sizes`;
 //! `process` keeps the one `context` with its `ranges` of registered memory, under the `lock` between processes; `requests` is a job's I/O, with its
-//! `operations`; `watch` keeps it away from servers that are gone.
+//! `operations`; `watch` keeps it away from servers that are gone, and `closing` gets rid of them.
 
 mod calls;
+mod closing;
 mod codes;
 mod context;
 mod devices;

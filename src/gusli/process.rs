@@ -94,11 +94,10 @@ impl Share {
 
     /// Undoes [`Share::allocate`]. No request is in flight.
     pub fn free(&mut self) {
-        let State::Live(context) = &mut *state() else { return };
-        if !context.is_abandoned {
-            self.devices.iter().filter(|device| device.is_lost()).for_each(|device| context.force_close(device));
-        }
-        if let Some(slice) = self.slice.take() {
+        self.devices.iter().filter(|device| device.is_lost()).for_each(force_close);
+        self.devices.iter().for_each(|device| device.closing.wait());
+        let Some(slice) = self.slice.take() else { return };
+        if let State::Live(context) = &mut *state() {
             context.put(&slice, &self.devices);
         }
     }
@@ -112,10 +111,11 @@ impl Share {
     }
 }
 
-/// Cancels what is in flight on a device that does not answer, for all jobs; the device is gone afterwards.
+/// Begins to cancel what is in flight on a device that does not answer, for all jobs; the device is gone now.
 pub fn force_close(device: &Attached) {
-    if let State::Live(context) = &mut *state() {
-        context.force_close(device);
+    match &mut *state() {
+        State::Live(context) if !context.is_abandoned => context.force_close(device),
+        _ => {}
     }
 }
 

@@ -12,7 +12,7 @@ use super::codes::{self, CANCELLED, DONE, IN_FLIGHT, INVALID, THROTTLED};
 use super::context::Attached;
 use super::devices::Kind;
 use super::operations::Operations;
-use super::process;
+use super::{closing, process};
 use crate::common::transport::{Buffer, Moved, Operation, Submitted, Transport};
 use crate::common::wait::{self, Bell, Deadline};
 
@@ -238,6 +238,17 @@ impl Requests {
             }
         }
     }
+
+    /// Drops what comes back within `most`. The library does not get on with closing a device before each job has collected what has ended.
+    #[cold]
+    fn drain(&mut self, most: Duration) {
+        let deadline = Deadline::after(Some(most));
+        while !self.out.is_empty() && !deadline.is_past() {
+            self.collect(usize::MAX, &mut |_, _| {});
+            self.find_cancelled();
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
 }
 
 impl Transport<u32> for Requests {
@@ -310,20 +321,13 @@ impl Transport<u32> for Requests {
         if let Some(quiet) = self.quiet {
             return quiet;
         }
-        let drop_it = &mut |_, _| {};
-        let deadline = Deadline::after(Some(PATIENCE));
-        while !self.out.is_empty() && !deadline.is_past() {
-            self.collect(usize::MAX, drop_it);
-            self.find_cancelled();
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        self.drain(PATIENCE);
         // What a device in the kernel has, the kernel gives back some day; the others can be cut off.
-        for device in 0..self.devices.len() {
-            if !self.devices[device].kind.is_local() && self.has_out(device) {
-                process::force_close(&self.devices[device]);
-            }
+        let cut_off = (0..self.devices.len()).filter(|&device| !self.devices[device].kind.is_local() && self.has_out(device));
+        let count = cut_off.map(|device| process::force_close(&self.devices[device])).count();
+        if count > 0 {
+            self.drain(closing::PATIENCE);
         }
-        self.find_cancelled();
         self.ready.clear();
         let quiet = self.out.is_empty();
         if !quiet {

@@ -9,8 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::setpriority_process;
 
 use super::calls::wait_until_hung_up;
+
+/// The nice value of a thread that is to run before all others.
+const MOST_URGENT: i32 = -20;
 
 /// A thread that sleeps until the server is gone, or until this is dropped.
 pub struct Watch {
@@ -24,6 +28,7 @@ impl Watch {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         let stopped: OwnedFd = stop.try_clone()?;
         let watch = move || {
+            let _ = setpriority_process(None, MOST_URGENT); // without the right to it, as urgent as all others
             if wait_until_hung_up(socket, stopped.as_raw_fd()) {
                 is_hung_up.store(true, Ordering::Release);
             }
