@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::calls::{DeviceId, Library};
 use super::codes::DONE;
+use super::log;
 use crate::common::wait::Deadline;
 
 /// How long it may last.
@@ -16,7 +17,6 @@ pub const PATIENCE: Duration = Duration::from_millis(500);
 /// The closing of one device.
 #[derive(Default)]
 pub struct Closing {
-    is_begun: AtomicBool,
     is_done: AtomicBool,
 }
 
@@ -25,14 +25,13 @@ impl Closing {
     pub fn begin(self: &Arc<Self>, library: &'static Library, id: DeviceId) {
         let closing = self.clone();
         let close = move || closing.is_done.store(library.force_close(&id) == DONE, Ordering::Release);
-        let thread = Builder::new().name("gpuio-close".to_owned()).spawn(close);
-        self.is_begun.store(thread.is_ok(), Ordering::Release);
+        let _ = Builder::new().name("gpuio-close".to_owned()).spawn(close); // without a thread it stays as it is
     }
 
-    /// Waits for its end, if it has begun. What this job had in flight is collected.
+    /// Waits until the device is closed, by this or by the library: the process must not end meanwhile. What this job had in flight is collected.
     pub fn wait(&self) {
         let deadline = Deadline::after(Some(PATIENCE));
-        while self.is_begun.load(Ordering::Acquire) && !self.is_done() && !deadline.is_past() {
+        while !self.is_done() && !log::has_stopped() && !deadline.is_past() {
             std::thread::sleep(Duration::from_micros(100));
         }
     }

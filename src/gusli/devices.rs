@@ -70,6 +70,11 @@ impl Device {
         Self { id: None, kind, path: path.to_owned(), cookie: NO_COOKIE.to_owned(), offset: 0, is_direct }
     }
 
+    /// A device that nothing is read from or written to.
+    pub fn keeper() -> Self {
+        Self { id: None, kind: Kind::Failing, path: "-".to_owned(), cookie: NO_COOKIE.to_owned(), offset: 0, is_direct: false }
+    }
+
     /// Whether fio can treat it as the file that it is named by.
     pub fn is_plain(&self, name: &str) -> bool {
         self.kind.is_local() && self.offset == 0 && self.path == name

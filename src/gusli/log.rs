@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
@@ -12,6 +13,14 @@ struct Log {
 }
 
 static LOG: Mutex<Log> = Mutex::new(Log { file: None, last: String::new() });
+
+/// Whether a thread was stopped for good.
+static HAS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the library has looked for a server in vain: it has nothing of its device any more then, but the lock.
+pub fn has_stopped() -> bool {
+    HAS_STOPPED.load(Ordering::Acquire)
+}
 
 fn log() -> MutexGuard<'static, Log> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
@@ -32,6 +41,7 @@ pub fn take(text: &str) -> bool {
     }
     let is_bug = text.contains("BUG!!!!");
     if is_bug && reconnects() {
+        HAS_STOPPED.store(true, Ordering::Release);
         return true;
     }
     for line in text.lines() {

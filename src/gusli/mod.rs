@@ -83,7 +83,7 @@ impl Gusli {
     /// What the user is to know of the job's devices.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        for device in &self.share.devices {
+        for device in self.share.devices.iter().filter(|device| !device.file.is_empty()) {
             if device.limit < self.requests.depth {
                 let (path, limit, depth) = (&device.path, device.limit, self.requests.depth);
                 notes.push(format!("{path} takes {limit} requests at a time: iodepth={depth} acts as {limit} there"));

@@ -47,9 +47,10 @@ impl Share {
         if let State::Failed(line) = &*state {
             return Err(line.clone());
         }
-        let wishes = wishes::of(job);
+        let all = wishes::beside(job, is_thread);
+        let wishes = wishes::kept(wishes::of(job), &all);
         if matches!(*state, State::None) {
-            let (context, config, requests) = Context::plan(&wishes::beside(job, is_thread), common)?;
+            let (context, config, requests) = Context::plan(&wishes::kept(all.clone(), &all), common)?;
             OWNER.store(own, Ordering::Release);
             let client = common.client.as_deref().unwrap_or("fio");
             if let Some(path) = &common.log {
@@ -95,7 +96,7 @@ impl Share {
     /// Undoes [`Share::allocate`]. No request is in flight.
     pub fn free(&mut self) {
         self.devices.iter().filter(|device| device.is_lost()).for_each(force_close);
-        self.devices.iter().for_each(|device| device.closing.wait());
+        self.devices.iter().filter(|device| device.is_gone.load(Ordering::Acquire)).for_each(|device| device.closing.wait());
         let Some(slice) = self.slice.take() else { return };
         if let State::Live(context) = &mut *state() {
             context.put(&slice, &self.devices);
