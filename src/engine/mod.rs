@@ -57,9 +57,8 @@ struct Job<T: Way> {
     layout: memory::Layout,
     region: Region,
     staging: Option<Staging>,
-    /// What [`Staging`] has to do; nothing where there is none.
-    stages_writes: bool,
-    copies_back: bool,
+    /// Whether [`Staging`] has to do with reads and with writes, by the [`Transfer`].
+    is_staged: [bool; 2],
     /// The bits that sizes and offsets are not to have, until the user was told that they have.
     misaligned: usize,
     files: Vec<OpenFile>,
@@ -241,7 +240,7 @@ impl<T: Way> Running for Job<T> {
     }
 
     fn finish(&mut self, unit: IoUnit, outcome: Outcome) -> Outcome {
-        if !self.copies_back || unit.direction() != Direction::Read || outcome.error != 0 {
+        if !self.is_staged[Transfer::Read as usize] || unit.direction() != Direction::Read || outcome.error != 0 {
             return outcome;
         }
         let Some(staging) = &self.staging else { return outcome };
@@ -266,8 +265,7 @@ impl<T: Way> Job<T> {
             memory: None,
             layout,
             region: Region::default(),
-            stages_writes: staging.as_ref().is_some_and(Staging::stages_writes),
-            copies_back: staging.as_ref().is_some_and(Staging::copies_back),
+            is_staged: staging.as_ref().map_or([false; 2], |staging| [staging.copies_back(), staging.stages_writes()]),
             staging,
             misaligned: driver.alignment().map_or(0, |unit| unit - 1),
             driver,

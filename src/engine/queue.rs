@@ -15,13 +15,23 @@ impl<T: Way> Job<T> {
     pub fn take(&mut self, unit: IoUnit) -> Queued {
         faults::strike("queue");
         let Some(transfer) = transfer_of(unit) else { return self.take_other(unit) };
+        if self.is_staged[transfer as usize] { self.start_staged(unit, transfer) } else { self.start::<false>(unit, transfer) }
+    }
+
+    #[cold] // beside what staging does, what the call costs is nothing
+    fn start_staged(&mut self, unit: IoUnit, transfer: Transfer) -> Queued {
         // fio fetches what is held, and asks again. A write is never turned away: up to 3.38 fio then gives it another verify header.
-        if self.copies_back && self.held.is_some() && transfer == Transfer::Read {
+        if self.held.is_some() && transfer == Transfer::Read {
             return Queued::Busy;
         }
+        self.start::<true>(unit, transfer)
+    }
+
+    #[inline]
+    fn start<const IS_STAGED: bool>(&mut self, unit: IoUnit, transfer: Transfer) -> Queued {
         let (buffer, offset) = (Buffer::new(unit.buffer()), unit.offset());
         let Some(at) = self.region.offset_of(buffer) else { return failed(unit, libc::EIO) };
-        if transfer == Transfer::Write && self.stages_writes && !self.stage(unit, at, buffer) {
+        if IS_STAGED && transfer == Transfer::Write && !self.stage(unit, at, buffer) {
             return failed(unit, libc::EIO);
         }
         if (offset as usize | buffer.len() | at) & self.misaligned != 0 {
@@ -39,10 +49,7 @@ impl<T: Way> Job<T> {
         match self.transport.submit(&Operation { tag, transfer, fd, handle, offset, buffer, base, at }) {
             Submitted::All => {
                 file.counts.add_all(transfer, buffer.len());
-                if self.copies_back && transfer == Transfer::Read {
-                    return self.hold(unit, Outcome::DONE);
-                }
-                Queued::Done
+                if IS_STAGED && transfer == Transfer::Read { self.hold(unit, Outcome::DONE) } else { Queued::Done }
             }
             Submitted::Less(returned) => self.go_on(unit, transfer, returned),
             Submitted::Done(moved) => self.ended(unit, transfer, moved),
@@ -80,7 +87,7 @@ impl<T: Way> Job<T> {
         if outcome.error != 0 {
             complain(&mut self.notices, self.driver.as_ref(), &self.files, &InFlight::new(unit, transfer, 0), moved);
         }
-        if self.copies_back && transfer == Transfer::Read { self.hold(unit, outcome) } else { end(unit, outcome) }
+        if self.is_staged[transfer as usize] && transfer == Transfer::Read { self.hold(unit, outcome) } else { end(unit, outcome) }
     }
 
     /// Keeps back a read that has ended.
@@ -136,7 +143,6 @@ impl<T: Way> Job<T> {
     }
 
     /// Puts the bytes of a write into device memory, outside of the unit's latency. Returns whether the unit can go on.
-    #[inline(never)]
     fn stage(&mut self, unit: IoUnit, at: usize, buffer: Buffer) -> bool {
         let Some(staging) = &mut self.staging else { return true };
         let staged = unit.untimed(|| staging.before_write(&self.region, at, buffer));

@@ -19,9 +19,9 @@ const BUSY: c_int = 2;
 
 pub(super) unsafe extern "C" fn queue(td: *mut c_void, io_u: *mut c_void) -> c_int {
     // SAFETY: fio passes the job, in its own thread.
-    let (Some(cell), Some(at)) = (unsafe { cell(td) }, NonNull::new(io_u)) else { return -libc::EIO };
+    let Some(cell) = (unsafe { cell(td) }) else { return -libc::EIO };
     // SAFETY: fio passes one of the job's units, and queues none before the job came up.
-    let unit = unsafe { IoUnit::new(at, &cell.units) };
+    let unit = unsafe { IoUnit::new(NonNull::new_unchecked(io_u), &cell.units) };
     let _path = faults::on_io_path();
     let queued = guard::catch("queue", || cell.running.queue(unit));
     if queued == Some(Queued::Done) {
