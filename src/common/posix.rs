@@ -23,6 +23,11 @@ pub fn go_on(transfer: Transfer, fd: RawFd, offset: u64, buffer: Buffer, returne
     move_rest(buffer.len(), told(returned), |done| told(sys::call(transfer, fd, offset, buffer, done)))
 }
 
+/// Whether a regular file ends at `offset` or before.
+pub fn is_past_end(fd: RawFd, offset: u64) -> bool {
+    sys::size(fd).is_some_and(|size| offset >= size)
+}
+
 /// The call table.
 mod sys {
     use super::{Buffer, RawFd, Transfer};
@@ -45,6 +50,19 @@ mod sys {
                 Transfer::Write => libc::pwrite(fd, start, left, offset),
             }
         }
+    }
+
+    /// The size of a regular file.
+    pub fn size(fd: RawFd) -> Option<u64> {
+        let mut about = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: a place for the struct, which is read only where the call has filled it.
+        let about = unsafe {
+            if libc::fstat(fd, about.as_mut_ptr()) != 0 {
+                return None;
+            }
+            about.assume_init()
+        };
+        (about.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(about.st_size as u64)
     }
 }
 

@@ -20,7 +20,7 @@ impl<T: Way> Job<T> {
         loop {
             self.pass_barriers(max, waiting, done);
             if self.flying.is_over() {
-                self.hand_over_given_up(max, done);
+                self.hand_over(max, done);
                 return Ok(());
             }
             self.reap_slice(min.saturating_sub(done.len()), max - done.len(), deadline.left().map_or(SLICE, |left| left.min(SLICE)), done)?;
@@ -64,9 +64,9 @@ impl<T: Way> Job<T> {
         for flight in self.flying.give_up() {
             let failed = Moved::failed(errno, 0);
             let outcome = account(&mut self.notices, self.driver.as_ref(), &mut self.files, &flight, failed);
-            self.given_up.push(Done { unit: flight.unit, outcome });
+            self.unfetched.push(Done { unit: flight.unit, outcome });
         }
-        self.given_up.extend(self.barriers.drain(..).map(|barrier| Done { unit: barrier.unit, outcome: Outcome::failed(errno) }));
+        self.unfetched.extend(self.barriers.drain(..).map(|barrier| Done { unit: barrier.unit, outcome: Outcome::failed(errno) }));
         self.cancel();
     }
 
@@ -81,9 +81,9 @@ impl<T: Way> Job<T> {
         }
     }
 
-    pub fn hand_over_given_up(&mut self, max: usize, done: &mut Vec<Done>) {
-        let count = self.given_up.len().min(max.saturating_sub(done.len()));
-        done.extend(self.given_up.drain(..count));
+    pub fn hand_over(&mut self, max: usize, done: &mut Vec<Done>) {
+        let count = self.unfetched.len().min(max.saturating_sub(done.len()));
+        done.extend(self.unfetched.drain(..count));
     }
 
     #[cold]

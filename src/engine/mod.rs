@@ -65,17 +65,17 @@ struct Job<T: Way> {
     flying: Flying,
     /// Whether nothing of the vendor's touches the buffers once the transport is cancelled.
     is_quiet: bool,
-    /// Units that were given up, and that fio has not fetched yet.
-    given_up: Vec<Done>,
+    /// Units that have ended and that fio has not fetched yet: given up, or waited for by a trim.
+    unfetched: Vec<Done>,
     /// Syncs that wait for what was queued before them, in order.
     barriers: Vec<Barrier>,
     /// The number of the next operation.
     number: u64,
+    /// Operations taken since the last commit.
+    collected: usize,
     /// fio's runtime, which ends no wait by itself, and when it is over.
     runtime: Option<Duration>,
     end: Option<Instant>,
-    /// Operations taken since the last commit.
-    collected: usize,
     /// A read that has ended, kept back so that fio stamps its completion before its bytes are copied.
     held: Option<Done>,
     notices: Notices,
@@ -215,11 +215,12 @@ impl<T: Way> Running for Job<T> {
             done.push(held);
             return Ok(());
         }
-        let min = min.min(max).min(self.flying.len() + self.barriers.len());
+        self.hand_over(max, done);
+        let min = min.min(max).min(done.len() + self.flying.len() + self.barriers.len());
         self.collected = 0;
         let mut left = timeout;
         if self.barriers.is_empty() && !self.flying.is_over() {
-            self.reap_slice(min, max, timeout.map_or(SLICE, |timeout| timeout.min(SLICE)), done)?;
+            self.reap_slice(min.saturating_sub(done.len()), max - done.len(), timeout.map_or(SLICE, |timeout| timeout.min(SLICE)), done)?;
             left = timeout.map(|timeout| timeout.saturating_sub(SLICE));
         }
         if done.len() < min || !self.barriers.is_empty() || self.flying.is_over() {
@@ -236,7 +237,7 @@ impl<T: Way> Running for Job<T> {
         if !self.flying.is_over() {
             self.give_up(errno);
         }
-        self.hand_over_given_up(max, done);
+        self.hand_over(max, done);
     }
 
     fn finish(&mut self, unit: IoUnit, outcome: Outcome) -> Outcome {
@@ -272,12 +273,12 @@ impl<T: Way> Job<T> {
             files: Vec::new(),
             flying: Flying::new(depth),
             is_quiet: true,
-            given_up: Vec::new(),
+            unfetched: Vec::with_capacity(depth as usize),
             barriers: Vec::with_capacity(depth as usize),
             number: 0,
+            collected: 0,
             runtime,
             end: None,
-            collected: 0,
             held: None,
             notices: Notices::default(),
             report,

@@ -1,6 +1,6 @@
 //! How operations begin: what is asked of an I/O unit, staged where it has to be, and given to the transport.
 
-use super::ending::{complain, outcome_of};
+use super::ending::{SLICE, complain, outcome_of};
 use super::way::Way;
 use super::{Barrier, InFlight, Job};
 use crate::common::transport::{Buffer, Moved, Operation, Place, Submitted, Transfer};
@@ -99,13 +99,11 @@ impl<T: Way> Job<T> {
     /// Trims and syncs.
     #[inline(never)]
     fn take_other(&mut self, unit: IoUnit) -> Queued {
-        let is_trim = unit.direction() == Direction::Trim;
-        // What is only collected may be about the same bytes: fio starts it first, and asks again.
-        if self.held.is_some() || (is_trim && self.collected > 0) {
+        if self.held.is_some() {
             return Queued::Busy;
         }
-        if is_trim {
-            return end(unit, self.discard(unit));
+        if unit.direction() == Direction::Trim {
+            return self.take_trim(unit);
         }
         unit.stamp_if_ours(); // it may end in here, and what it does then takes its time
         if self.flying.len() == 0 {
@@ -113,6 +111,33 @@ impl<T: Way> Job<T> {
         }
         self.barriers.push(Barrier { unit: unit.id(), number: self.number });
         Queued::InFlight
+    }
+
+    /// Trims once nothing is in flight that is about the same bytes: fio trims what it has only queued a write of. It is not turned away
+    /// meanwhile, since fio forgets the last one then and takes it for done.
+    fn take_trim(&mut self, unit: IoUnit) -> Queued {
+        while self.is_in_flight(unit) {
+            if self.collected > 0 {
+                return Queued::CommitFirst;
+            }
+            let mut ended = std::mem::take(&mut self.unfetched);
+            let reaped = self.reap_slice(1, self.flying.len(), SLICE, &mut ended);
+            self.unfetched = ended;
+            if let Err(errno) = reaped {
+                return end(unit, Outcome::failed(errno));
+            }
+            if unit.must_job_end() && self.flying.is_stuck() {
+                return end(unit, Outcome::failed(libc::ECANCELED)); // what holds it up is named when fio looks for it
+            }
+        }
+        end(unit, self.discard(unit))
+    }
+
+    /// Whether an operation is out that is about some of the unit's bytes.
+    fn is_in_flight(&self, unit: IoUnit) -> bool {
+        let (file, start) = (unit.file().index(), unit.offset());
+        let end = start + unit.length() as u64;
+        self.flying.iter().any(|flight| flight.file == file && flight.offset < end && start < flight.offset + flight.wanted as u64)
     }
 
     fn discard(&mut self, unit: IoUnit) -> Outcome {

@@ -8,7 +8,7 @@ use crate::fio::Running;
 
 /// What a job is made on. Blocking calls and batches have job types of their own, into which they are inlined; all others share one.
 pub trait Way: Transport {
-    /// Whether submit() always answers [`Submitted::Done`](crate::common::transport::Submitted::Done).
+    /// Whether every operation ends in submit() or go_on(), so that none is ever in flight.
     const IS_SYNCHRONOUS: bool;
 }
 

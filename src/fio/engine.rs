@@ -28,6 +28,8 @@ pub enum Queued {
     Failed,
     /// The unit is the engine's until reap() hands it back.
     InFlight,
+    /// What was queued before has to be started first; then it is asked for again, at once.
+    CommitFirst,
     /// No room: fio reaps and tries again.
     Busy,
 }

@@ -33,6 +33,11 @@ pub(super) unsafe extern "C" fn queue(td: *mut c_void, io_u: *mut c_void) -> c_i
         }
         return QUEUED;
     }
+    if queued == Some(Queued::CommitFirst) {
+        let is_any = !cell.queued.is_empty();
+        // SAFETY: as above; nothing of the cell is used any more.
+        return unsafe { if is_any && commit(td) == 0 { queue(td, io_u) } else { BUSY } };
+    }
     not_taken(unit, queued)
 }
 

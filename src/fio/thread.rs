@@ -63,6 +63,15 @@ pub(super) unsafe fn add_engine_flag(td: *mut c_void, at: &ThreadData, flag: u64
     }
 }
 
+/// Whether fio has told a job to end.
+///
+/// # Safety
+/// `td` is a live job whose layout is `at`.
+pub(super) unsafe fn must_end(td: *const c_void, at: &ThreadData) -> bool {
+    // SAFETY: `terminate` is a volatile bool inside the job, which fio's other threads set.
+    unsafe { td.byte_add(at.terminate).cast::<u8>().read_volatile() != 0 }
+}
+
 /// Makes `errno` the error of a job that has none yet. fio does so for its own calls only: where a hook fails, the job would end with status 0.
 ///
 /// # Safety

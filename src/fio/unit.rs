@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 
-use super::layout::tables::IoU;
+use super::layout::{self, tables::IoU};
 use super::symbols::Symbols;
+use super::thread;
 use super::times::{ISSUE_TIME, Issued, START_TIME, now};
 
 /// What fio asks of an I/O unit (`enum fio_ddir`).
@@ -125,6 +126,12 @@ impl<'hook> IoUnit<'hook> {
     pub fn file(self) -> File<'hook> {
         // SAFETY: fio has set the unit's file before it queues it, and keeps it until the unit is put back.
         unsafe { File::new(self.read(self.units.at.file)) }
+    }
+
+    /// Whether fio has told the job to end.
+    pub fn must_job_end(self) -> bool {
+        // SAFETY: the job is live during its hook, and its layout was confirmed before it came up.
+        layout::thread().is_some_and(|at| unsafe { thread::must_end(self.units.td, at) })
     }
 
     /// Notes that the unit is issued now, where nobody else would: it is about to end in queue(), or has.

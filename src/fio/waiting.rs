@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::layout::tables::ThreadData;
+use super::thread;
 use super::times;
 use super::unit::{IoUnit, UnitId, Units};
 
@@ -22,8 +23,8 @@ impl<'hook> Waiting<'hook> {
 
     /// Whether fio has told the job to end: by a signal, a limit, or the failure of another job.
     pub fn must_end(&self) -> bool {
-        // SAFETY: `terminate` is a volatile bool inside the live job (see new), which fio's other threads set.
-        unsafe { self.units.td.byte_add(self.at.terminate).cast::<u8>().read_volatile() != 0 }
+        // SAFETY: the job is live and `at` is its layout (see new).
+        unsafe { thread::must_end(self.units.td, self.at) }
     }
 
     /// A unit of this job that the engine has taken.

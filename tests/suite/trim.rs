@@ -22,6 +22,24 @@ on_every_fio![
 
 const MIB: u64 = 1 << 20;
 
+/// fio trims blocks whose write it has only queued. Only fio 3.41 can be had to do that: up to 3.33 it ends itself with this job.
+#[test]
+fn a_trim_at_depth_waits_for_the_write_of_its_blocks() {
+    let fio = Fio::get("3.41");
+    fio.file("image", &vec![0; 8 << 20]);
+    let Some(device) = LoopDevice::over(&fio.path("image"), &[]) else { skip!("loop devices need root") };
+    for seed in 1..=6 {
+        let text = format!(
+            "filename={}\nsize=2m\nbs=4k\nrw=randrw\ndirect=1\niodepth=7\nverify=crc32c-intel\ntrim_percentage=30\ntrim_backlog=8\n\
+             trim_verify_zero=1\nverify_backlog=16\nverify_backlog_batch=4\nrandseed={seed}\n[a]\n",
+            device.name()
+        );
+        let report = fio.job(&text).run();
+        report.ok();
+        report.assert(report.jobs()[0]["trim"]["total_ios"].as_u64() > Some(0), "nothing was trimmed");
+    }
+}
+
 /// Whether the file is zeros to its end, by another program's word.
 #[track_caller]
 fn is_zero(path: &Path, bytes: u64) {

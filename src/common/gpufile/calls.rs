@@ -75,7 +75,10 @@ impl Parameters {
     pub fn moved<V: Vendor>(&self, name: usize) -> Result<usize, Failure> {
         // SAFETY: the call has run, so nobody writes to its place.
         let moved = unsafe { (*self.0[name].get()).moved };
-        codes::transferred::<V>(moved, || libc::EIO) // no errno comes from a stream
+        match moved {
+            -1 => Err(Failure::Own(codes::UNTOLD)),
+            told => codes::transferred::<V>(told, || libc::EIO),
+        }
     }
 
     /// Gives the places up for good: a call that never ran may still use them.

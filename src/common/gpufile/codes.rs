@@ -17,6 +17,9 @@ pub const ASYNC_NOT_SUPPORTED: i32 = 5038;
 /// No library's code: the engine's own, for an operation that gpu_require_direct=1 forbids.
 pub const MISALIGNED: i32 = -4096;
 
+/// The engine's own, too, for an asynchronous call that has failed: a stream has no errno to tell why.
+pub const UNTOLD: i32 = -4097;
+
 /// What a read or write that returned `returned` means: bytes, an errno, an own code, or the runtime's. `errno` gives the thread's after the
 /// call, which was 0 before it.
 #[inline]

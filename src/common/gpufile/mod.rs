@@ -254,6 +254,7 @@ impl<V: Vendor> Driver for Files<V> {
                 "sizes and offsets that are no multiple of {ALIGNMENT} go through host memory, which gpu_require_direct=1 forbids: use bs and \
                  offsets that are"
             ),
+            codes::UNTOLD => format!("the asynchronous call has failed, for which {} gives no reason; gpu_mode=pool shows it", V::NAME),
             5001.. => Library::<V>::explain(Failure::Own(code)),
             _ => self.device.explain(DeviceError(code)),
         }
