@@ -74,6 +74,11 @@ fn a_short_read_at_the_end_of_a_file_is_no_error_where_the_direct_path_is_requir
     gpu.fio.file("f", &noise(100_000));
     let text = "filename=f\nbs=16k\nrw=read\nsize=98304\n";
     gpu.says_no_more(gpu.job(&format!("{text}{REQUIRED}[a]\n")).run().ok().counts("read", "io_bytes", 98_304));
+    // fio asks for the rest of a block that the end cuts short, and gets nothing, as from psync.
+    let text = "filename=g\nbs=64k\nrw=read\nsize=1m\nexec_prerun=truncate -s 599000 g\n";
+    let report = gpu.job(&format!("{text}{REQUIRED}[a]\n")).plain().run();
+    report.assert(report.code() == Some(1), "fio did not end with status 1");
+    gpu.says_no_more(&report);
 }
 
 fn the_direct_path_is_taken_and_the_report_names_it(gpu: &Gpu) {
@@ -259,7 +264,11 @@ fn streams_resume_and_tell_failures(gpu: &Gpu) {
         run.run().ok().counts("read", "short_ios", 0);
     }
     let run = write(gpu, "gpu_mode=stream\niodepth=4\n").env("GPUIO_SIM_HIPFILE_FAIL_IO", "5!:5");
-    run.run().fails_with(libc::EIO);
+    let report = run.run();
+    report.fails_with(libc::EIO);
+    let told =
+        |line: &&str| line.contains("the asynchronous call has failed, for which libhipfile gives no reason; gpu_mode=pool shows it");
+    report.assert(report.lines().iter().any(told), "the failure has no line");
     let run = write(gpu, "gpu_mode=stream\niodepth=4\n").env("GPUIO_SIM_HIPFILE_FAIL_ASYNC", "5!:5022").run();
     run.fails_with(libc::EIO);
     run.assert(run.lines().iter().any(|line| line.contains("hipFileInvalidValue (5022)")), "the code is not named");
