@@ -99,9 +99,6 @@ impl<T: Way> Job<T> {
     /// Trims and syncs.
     #[inline(never)]
     fn take_other(&mut self, unit: IoUnit) -> Queued {
-        if self.held.is_some() {
-            return Queued::Busy;
-        }
         if unit.direction() == Direction::Trim {
             return self.take_trim(unit);
         }

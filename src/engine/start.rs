@@ -47,6 +47,13 @@ pub fn start(job: &fio::Job) -> Result<Box<dyn Running>, String> {
         }
         _ => None,
     };
+    let trims = job.fio.int("trim_percentage").unwrap_or(0) > 0;
+    if depth > 1 && transport.is_synchronous() && trims && staging.as_ref().is_some_and(Staging::copies_back) {
+        // fio asks again for what finds a read held back, and has forgotten then that it had trimmed the block.
+        return Err(format!(
+            "gpu_mode=sync with iodepth={depth} cannot verify what trim_percentage trims: use iodepth=1, or gpu_mode=pool"
+        ));
+    }
     if depth > 1 && transport.is_synchronous() {
         lines.push(format!("gpu_mode=sync has one operation in flight at a time: iodepth={depth} acts as 1"));
     }

@@ -22,6 +22,18 @@ on_every_fio![
 
 const MIB: u64 = 1 << 20;
 
+#[test]
+fn one_at_a_time_does_not_verify_trims_at_depth() {
+    let gpu = crate::gpu::Gpu::get("cufile-sim", "3.41");
+    gpu.fio.file("f", &vec![0; 1 << 20]);
+    let text =
+        "filename=f\nsize=1m\nbs=4k\nrw=randrw\ngpu_mode=sync\nverify=crc32c\ntrim_percentage=30\ntrim_backlog=8\nverify_backlog=16\n";
+    gpu.job(&format!("{text}iodepth=1\n[a]\n")).run().ok();
+    let parts = ["gpu_mode=sync with iodepth=7 cannot verify what trim_percentage trims", "use iodepth=1, or gpu_mode=pool"];
+    gpu.refused_with(&gpu.job(&format!("{text}iodepth=7\n[a]\n")).run(), &parts);
+    gpu.job(&format!("{text}iodepth=7\ngpu_mode=pool\n[a]\n")).run().ok();
+}
+
 /// fio trims blocks whose write it has only queued. Only fio 3.41 can be had to do that: up to 3.33 it ends itself with this job.
 #[test]
 fn a_trim_at_depth_waits_for_the_write_of_its_blocks() {

@@ -52,14 +52,14 @@ use on_every_simulated_library;
 const MIB: u64 = 1 << 20;
 
 /// A fio under one of the environments of `cargo xtask env`.
-struct Gpu {
+pub struct Gpu {
     vendor: &'static Vendor,
-    fio: Fio,
+    pub fio: Fio,
     variables: Vec<(String, String)>,
 }
 
 impl Gpu {
-    fn get(environment: &str, fio: &'static str) -> Self {
+    pub fn get(environment: &str, fio: &'static str) -> Self {
         // One at a time: an environment that is there already is found by the next.
         static TURN: Mutex<()> = Mutex::new(());
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Gpu {
     }
 
     /// A job file for the vendor's backend with direct=1. `text` goes on where `[global]` has begun.
-    fn job(&self, text: &str) -> Run {
+    pub fn job(&self, text: &str) -> Run {
         let text = format!("[global]\nioengine=external:{}\ngpu_backend=cufile\ndirect=1\n{text}", library().display());
         self.under(self.fio.job_file(&self.vendor.words(&text)))
     }
@@ -144,7 +144,7 @@ impl Gpu {
 
     /// Refused in one line, beside those that say how the job would have run.
     #[track_caller]
-    fn refused_with(&self, report: &Report, parts: &[&str]) {
+    pub fn refused_with(&self, report: &Report, parts: &[&str]) {
         report.refused();
         self.says_one_more_with(report, parts);
         report.assert(report.jobs()[0]["error"] != 0, "the job has no error");
