@@ -30,6 +30,13 @@ pub fn signal(id: i32, signal: libc::c_int) {
     unsafe { libc::kill(id, signal) };
 }
 
+/// The processes that work in a folder.
+pub fn processes_in(folder: &Path) -> Vec<i32> {
+    let is_in = |id: &i32| std::fs::read_link(format!("/proc/{id}/cwd")).is_ok_and(|cwd| cwd == folder);
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_in).collect()
+}
+
 /// The processes that `parent` has forked.
 pub fn children(parent: i32) -> Vec<i32> {
     let path = format!("/proc/{parent}/task/{parent}/children");

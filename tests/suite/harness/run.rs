@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -93,7 +93,16 @@ impl Run {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", words[0]));
         let stdout = collect(child.stdout.take().expect("piped"));
         let stderr = collect(child.stderr.take().expect("piped"));
-        Running { started: Instant::now(), limit: self.limit, paste: self.paste(&words), json: self.json, child, stdout, stderr }
+        Running {
+            started: Instant::now(),
+            limit: self.limit,
+            paste: self.paste(&words),
+            json: self.json,
+            folder: self.folder,
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     /// The whole command line.
@@ -139,6 +148,7 @@ pub struct Running {
     limit: Duration,
     paste: String,
     json: bool,
+    folder: PathBuf,
     child: Child,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
@@ -164,6 +174,10 @@ impl Running {
             super::machine::signal(-self.id(), libc::SIGKILL);
             jobs.into_iter().for_each(|job| super::machine::signal(job, libc::SIGKILL));
             self.child.wait().expect("a child to wait for");
+        }
+        if status.is_some_and(|status| status.signal().is_some()) {
+            // A job that fio has left behind would keep the pipes open.
+            super::machine::processes_in(&self.folder).into_iter().for_each(|job| super::machine::signal(job, libc::SIGKILL));
         }
         let stdout = self.stdout.join().expect("standard output");
         let stderr = self.stderr.join().expect("standard error");
